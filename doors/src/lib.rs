@@ -1,0 +1,2 @@
+//! Sockets: everything that listens, dials or speaks a protocol.
+#![forbid(unsafe_code)]

@@ -1,0 +1,183 @@
+//! Strict JSON on text: nothing is re-serialised, nothing is said twice.
+//!
+//! One pass over the text finds syntax errors, repeated keys at every level
+//! and too much nesting. Two parsers that disagree on a repeated key would let
+//! one signed text mean two things, so it is refused everywhere we parse.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::value::RawValue;
+
+use crate::scan::scan;
+
+/// How deep objects and arrays may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// The largest integer every JSON reader keeps exactly: 2^53 - 1.
+pub const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Why a text is not JSON we read. A text with several faults reports broken
+/// syntax and depth before repeated keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// Not JSON, or something before or after it (a byte order mark, a second value).
+    #[error("json: {what} at byte {at}")]
+    Malformed {
+        /// What was found or missing.
+        what: &'static str,
+        /// Byte offset into the text.
+        at: usize,
+    },
+    /// A key stands twice in one object.
+    #[error("json: key {0:?} is there twice")]
+    DuplicateKey(String),
+    /// More than [`MAX_DEPTH`] levels.
+    #[error("json: nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+}
+
+/// Checks that `text` is one JSON value, well-formed, without a byte order
+/// mark or trailing data, at most [`MAX_DEPTH`] levels deep, no key twice.
+pub fn check(text: &str) -> Result<(), JsonError> {
+    scan(text).map(drop)
+}
+
+/// The members of the object that `text` is, in order, values as slices of
+/// `text`; the whole text is checked.
+///
+/// # Errors
+/// As [`check`]; a value that is not an object is `Malformed`.
+pub fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, JsonError> {
+    scan(text)?.ok_or(JsonError::Malformed {
+        what: "not an object",
+        at: 0,
+    })
+}
+
+/// The string that this raw JSON value is; `None` for any other value, and for
+/// a string with half a surrogate pair.
+pub fn string(raw: &str) -> Option<String> {
+    serde_json::from_str(raw).ok()
+}
+
+/// A JSON object whose values stay the text they were received as.
+#[derive(Clone, Default)]
+pub struct RawObject {
+    members: Vec<(String, Box<RawValue>)>,
+}
+
+impl RawObject {
+    /// An object without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads an object; the whole text is checked as by [`check`].
+    pub fn parse(text: &str) -> Result<Self, JsonError> {
+        let own = |(key, value): (Cow<'_, str>, &str)| {
+            let raw =
+                RawValue::from_string(value.to_owned()).map_err(|_| JsonError::Malformed {
+                    what: "not a value",
+                    at: 0,
+                })?;
+            Ok((key.into_owned(), raw))
+        };
+        let members = members(text)?
+            .into_iter()
+            .map(own)
+            .collect::<Result<_, _>>()?;
+        Ok(RawObject { members })
+    }
+
+    /// The value under this key, as text.
+    pub fn get(&self, key: &str) -> Option<&RawValue> {
+        self.members
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| &**v)
+    }
+
+    /// Takes the value under this key out.
+    pub fn remove(&mut self, key: &str) -> Option<Box<RawValue>> {
+        let place = self.members.iter().position(|(k, _)| k == key)?;
+        Some(self.members.remove(place).1)
+    }
+
+    /// Replaces the value in place, or appends the member.
+    pub fn set(&mut self, key: &str, value: Box<RawValue>) {
+        match self.members.iter_mut().find(|(k, _)| k == key) {
+            Some((_, place)) => *place = value,
+            None => self.members.push((key.to_owned(), value)),
+        }
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.members.iter().map(|(k, v)| (k.as_str(), &**v))
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The object as compact text; every value byte for byte as it was.
+    pub fn to_raw(&self) -> Box<RawValue> {
+        let mut text = String::from("{");
+        for (n, (key, value)) in self.members.iter().enumerate() {
+            if n > 0 {
+                text.push(',');
+            }
+            text.push_str(&quote(key));
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        // Quoted keys and values that are RawValue already: always an object.
+        RawValue::from_string(text).expect("an object made of raw values is JSON")
+    }
+}
+
+impl fmt::Debug for RawObject {
+    /// Names only: values may be proofs or a caller's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.members.iter().map(|(k, _)| k))
+            .finish()
+    }
+}
+
+/// A text as a JSON string literal, minimally escaped.
+pub fn quote(text: &str) -> String {
+    // Writing a str into a String has no failing path in serde_json.
+    serde_json::to_string(text).expect("a str is always a JSON string")
+}
+
+/// The value is not an integer as the wire writes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("number: not an integer of 0..2^53-1, written N or N.0")]
+pub struct NotAnInteger;
+
+/// Reads a raw JSON number: `N` or `N.0`, 0..=2^53-1, nothing else.
+///
+/// Protobuf SDKs write timestamps as `1764540000.0`; an exponent, a fraction,
+/// a sign, a string or a bool is refused, since the signed text is plain
+/// decimal and must have one reading.
+pub fn integer(raw: &str) -> Result<u64, NotAnInteger> {
+    let digits = raw.strip_suffix(".0").unwrap_or(raw);
+    let plain = digits.bytes().all(|b| b.is_ascii_digit());
+    if digits.is_empty() || !plain || (digits.len() > 1 && digits.starts_with('0')) {
+        return Err(NotAnInteger);
+    }
+    digits
+        .parse()
+        .ok()
+        .filter(|n| *n <= MAX_INTEGER)
+        .ok_or(NotAnInteger)
+}

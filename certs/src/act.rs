@@ -7,37 +7,6 @@
 //! Each step consumes the one before, and the last is not `Clone`: a
 //! permission is spent where it is used. Whether the act was spent before is
 //! asked between `stand` and `fresh`, by its digest.
-//!
-//! An [`Authorized`] cannot be built by hand,
-//! ```compile_fail,E0451
-//! use wikala_certs::{Authorized, Resolve};
-//! fn forge(standing: wikala_certs::Standing<Resolve>, now: wikala_certs::Moment) -> Authorized<Resolve> {
-//!     Authorized { standing, at: now }
-//! }
-//! ```
-//! cloned,
-//! ```compile_fail,E0599
-//! fn twice(may: wikala_certs::Authorized<wikala_certs::Resolve>) {
-//!     let other = may.clone();
-//! }
-//! ```
-//! used twice,
-//! ```compile_fail,E0382
-//! use wikala_certs::{Authorized, Resolve};
-//! fn reopen(_: Authorized<Resolve>) {}
-//! fn twice(may: Authorized<Resolve>) {
-//!     reopen(may);
-//!     reopen(may);
-//! }
-//! ```
-//! or spent as another act.
-//! ```compile_fail,E0308
-//! use wikala_certs::{Authorized, Cancel, Resolve};
-//! fn stop(_: Authorized<Cancel>) {}
-//! fn swap(may: Authorized<Resolve>) {
-//!     stop(may);
-//! }
-//! ```
 
 use std::marker::PhantomData;
 
@@ -295,6 +264,37 @@ impl Standing<Resolve> {
 ///
 /// Only [`Standing::fresh`] makes one, and it is not `Clone`: the store takes
 /// it by value, so a permission is spent where it is used.
+///
+/// It cannot be built by hand,
+/// ```compile_fail,E0451
+/// use wikala_certs::{Authorized, Resolve};
+/// fn forge(standing: wikala_certs::Standing<Resolve>, now: wikala_certs::Moment) -> Authorized<Resolve> {
+///     Authorized { standing, at: now }
+/// }
+/// ```
+/// cloned,
+/// ```compile_fail,E0599
+/// fn twice(may: wikala_certs::Authorized<wikala_certs::Resolve>) {
+///     let other = may.clone();
+/// }
+/// ```
+/// used twice,
+/// ```compile_fail,E0382
+/// use wikala_certs::{Authorized, Resolve};
+/// fn reopen(_: Authorized<Resolve>) {}
+/// fn twice(may: Authorized<Resolve>) {
+///     reopen(may);
+///     reopen(may);
+/// }
+/// ```
+/// or spent as another act.
+/// ```compile_fail,E0308
+/// use wikala_certs::{Authorized, Cancel, Resolve};
+/// fn stop(_: Authorized<Cancel>) {}
+/// fn swap(may: Authorized<Resolve>) {
+///     stop(may);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Authorized<A: Act> {
     standing: Standing<A>,

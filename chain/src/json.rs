@@ -181,3 +181,165 @@ pub fn integer(raw: &str) -> Result<u64, NotAnInteger> {
         .filter(|n| *n <= MAX_INTEGER)
         .ok_or(NotAnInteger)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(text: &str) -> &'static str {
+        match check(text) {
+            Ok(()) => "ok",
+            Err(JsonError::Malformed { .. }) => "malformed",
+            Err(JsonError::DuplicateKey(_)) => "duplicate",
+            Err(JsonError::TooDeep) => "deep",
+        }
+    }
+
+    #[test]
+    fn well_formed_and_nothing_said_twice() {
+        let nest = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
+        let objects = |n: usize| format!("{}1{}", "{\"a\":".repeat(n), "}".repeat(n));
+        for (text, expect) in [
+            ("{}", "ok"),
+            (" [ ] ", "ok"),
+            ("{ }", "ok"),
+            ("null", "ok"),
+            (r#"{"a":[{"b":1},{"b":1}],"b":{"a":{}}}"#, "ok"),
+            (r#"["\ud800", 1e999, -0.0e-5]"#, "ok"),
+            (r#"{"a":1,"a":2}"#, "duplicate"),
+            (r#"{"a":1,"\u0061":2}"#, "duplicate"),
+            (r#"{"x":[{"a":1,"b":[],"a":2}]}"#, "duplicate"),
+            (r#"{"":1,"":2}"#, "duplicate"),
+            (r#"{"a":1,"a":2"#, "malformed"),
+            (r#"{"\ud800":1}"#, "malformed"),
+            ("", "malformed"),
+            ("\u{feff}{}", "malformed"),
+            ("{} {}", "malformed"),
+            ("{},", "malformed"),
+            ("[1,]", "malformed"),
+            ("{\"a\":1,}", "malformed"),
+            ("{\"a\" 1}", "malformed"),
+            ("{a:1}", "malformed"),
+            ("[1 2]", "malformed"),
+            ("[}", "malformed"),
+            ("{]", "malformed"),
+            ("01", "malformed"),
+            ("1.", "malformed"),
+            (".5", "malformed"),
+            ("+1", "malformed"),
+            ("1e", "malformed"),
+            ("-", "malformed"),
+            ("NaN", "malformed"),
+            ("tru", "malformed"),
+            ("\"a\nb\"", "malformed"),
+            (r#""\x""#, "malformed"),
+            (r#""\u12g4""#, "malformed"),
+            ("\"", "malformed"),
+            ("\"\\", "malformed"),
+            (&nest(64), "ok"),
+            (&nest(65), "deep"),
+            (&objects(64), "ok"),
+            (&objects(65), "deep"),
+            (&"[".repeat(1_000_000), "deep"),
+        ] {
+            assert_eq!(verdict(text), expect, "{text:.80}");
+        }
+    }
+
+    /// Random edits of a text: our grammar and serde_json's must agree, save for
+    /// what we add (depth, repeated keys) and what it reads into numbers and strings.
+    #[test]
+    fn the_grammar_is_the_one_of_serde_json() {
+        use rand::{RngExt, SeedableRng};
+        let mut rng = rand::rngs::Xoshiro128PlusPlus::seed_from_u64(3);
+        let seed = r#" {"a":[1,-2.5e+3,true,null,"x\"\\\u00e9"],"b":{"c":{},"d":[]},"e":""} "#;
+        let alphabet = br#"{}[]:,"\ue0129.-+tfn a"#;
+        let mut agreed = 0;
+        for _ in 0..200_000 {
+            let mut bytes = seed.as_bytes().to_vec();
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..3) {
+                    0 => drop(bytes.remove(at)),
+                    1 => bytes.insert(at, alphabet[rng.random_range(0..alphabet.len())]),
+                    _ => bytes[at] = alphabet[rng.random_range(0..alphabet.len())],
+                }
+            }
+            let text = String::from_utf8(bytes).unwrap(); // the seed and the alphabet are ASCII
+            let theirs = serde_json::from_str::<&RawValue>(&text).is_ok();
+            let ours = check(&text);
+            match ours {
+                Ok(()) | Err(JsonError::DuplicateKey(_)) => assert!(theirs, "{text}"),
+                Err(JsonError::Malformed {
+                    what: "key is not text",
+                    ..
+                }) => {}
+                Err(_) => assert!(!theirs, "{text}"),
+            }
+            agreed += usize::from(theirs);
+        }
+        assert!(agreed > 10_000, "{agreed} of the texts were JSON");
+    }
+
+    #[test]
+    fn values_stay_the_text_they_were() {
+        let text = r#" { "a" : 1.0 , "b\n":[ 1, 2 ] ,"c":{"d" :"\u00e9"}, "e":null } "#;
+        let mut object = RawObject::parse(text).unwrap();
+        let pairs: Vec<_> = object.iter().map(|(k, v)| (k, v.get())).collect();
+        assert_eq!(
+            pairs,
+            [
+                ("a", "1.0"),
+                ("b\n", "[ 1, 2 ]"),
+                ("c", r#"{"d" :"\u00e9"}"#),
+                ("e", "null")
+            ]
+        );
+        assert_eq!(
+            object.to_raw().get(),
+            r#"{"a":1.0,"b\n":[ 1, 2 ],"c":{"d" :"\u00e9"},"e":null}"#
+        );
+        assert_eq!(object.remove("b\n").unwrap().get(), "[ 1, 2 ]");
+        object.set("a", RawValue::from_string("7".into()).unwrap());
+        object.set("z", RawValue::from_string("[]".into()).unwrap());
+        assert_eq!(
+            object.to_raw().get(),
+            r#"{"a":7,"c":{"d" :"\u00e9"},"e":null,"z":[]}"#
+        );
+        assert!(object.get("b").is_none() && object.len() == 4);
+        assert_eq!(RawObject::parse("{ }").unwrap().to_raw().get(), "{}");
+        assert!(RawObject::parse("[]").is_err() && RawObject::new().is_empty());
+    }
+
+    #[test]
+    fn integers_have_two_spellings() {
+        for (raw, expect) in [
+            ("0", Some(0)),
+            ("0.0", Some(0)),
+            ("1764540000", Some(1_764_540_000)),
+            ("1764540000.0", Some(1_764_540_000)),
+            ("9007199254740991", Some(MAX_INTEGER)),
+            ("9007199254740991.0", Some(MAX_INTEGER)),
+            ("9007199254740992", None),
+            ("99999999999999999999999", None),
+            ("1.00", None),
+            ("1.5", None),
+            ("1.", None),
+            (".0", None),
+            ("01", None),
+            ("-0", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e3", None),
+            ("1E0", None),
+            ("\"1\"", None),
+            ("true", None),
+            ("null", None),
+            ("", None),
+            (" 1", None),
+            ("1.0.0", None),
+        ] {
+            assert_eq!(integer(raw).ok(), expect, "{raw}");
+        }
+    }
+}

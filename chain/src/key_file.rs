@@ -8,16 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use crate::encoding::unhex;
-use crate::key::{PublicKey, SigningKey};
+use crate::key::SigningKey;
 
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
 
-/// `SEQUENCE { INTEGER 0, SEQUENCE { OID 1.3.101.112 }, OCTET STRING { OCTET STRING {` seed.
-const V1: [u8; 16] = [
-    0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
-];
-/// What stands between the length byte and the seed, with the version cut out.
+/// Version 1 up to the algorithm: `SEQUENCE (46) { INTEGER 0,`
+const V1: [u8; 5] = [0x30, 0x2e, 2, 1, 0];
+/// `SEQUENCE { OID 1.3.101.112 }, OCTET STRING { OCTET STRING {`, then 32 bytes of seed.
 const ALGORITHM: [u8; 11] = [0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 /// The public key that version 2 may append: `[1] BIT STRING` as RFC 5958 tags
 /// it (implicit), and as some libraries wrote it (explicit).
@@ -47,7 +45,8 @@ impl SigningKey {
     /// The key as PKCS#8 version 1 PEM, with a final line break.
     pub fn to_pem(&self) -> Zeroizing<String> {
         let mut der = Zeroizing::new([0u8; 48]);
-        der[..16].copy_from_slice(&V1);
+        der[..5].copy_from_slice(&V1);
+        der[5..16].copy_from_slice(&ALGORITHM);
         der[16..].copy_from_slice(self.seed());
         // 48 bytes are 64 characters: one PEM line.
         let body = Zeroizing::new(STANDARD.encode(&der[..]));
@@ -83,30 +82,119 @@ impl SigningKey {
 
 /// The seed and, in version 2, the public key. DER has one spelling for each
 /// of these shapes, so comparing bytes is parsing.
-fn parse_der(der: &[u8]) -> Option<(&[u8; 32], Option<&[u8]>)> {
-    let [0x30, length, 2, 1, version, rest @ ..] = der else {
+fn parse_der(der: &[u8]) -> Option<(&[u8; 32], Option<&[u8; 32]>)> {
+    let [0x30, length, 2, 1, version @ (0 | 1), rest @ ..] = der else {
         return None;
     };
     if usize::from(*length) != der.len() - 2 {
         return None;
     }
     let (seed, tail) = rest.strip_prefix(&ALGORITHM)?.split_first_chunk::<32>()?;
-    let public = match (version, tail) {
-        (0 | 1, []) => None,
-        (1, tail) => {
-            let public = tail
-                .strip_prefix(&PUBLIC_IMPLICIT)
-                .or_else(|| tail.strip_prefix(&PUBLIC_EXPLICIT))?;
-            Some(public).filter(|public| public.len() == 32)?.into()
-        }
-        _ => return None,
+    // Attributes, `[0]`: a friendly name and the like, nothing we act on.
+    let tail = match tail {
+        [0xa0, length, rest @ ..] => rest.get(usize::from(*length)..)?,
+        _ => tail,
     };
-    Some((seed, public))
+    if tail.is_empty() {
+        return Some((seed, None));
+    }
+    let public = tail
+        .strip_prefix(&PUBLIC_IMPLICIT)
+        .or_else(|| tail.strip_prefix(&PUBLIC_EXPLICIT))?;
+    // Version 1 of the format has no place for a public key.
+    let public = Some(public).filter(|_| *version == 1)?;
+    Some((seed, Some(public.try_into().ok()?)))
 }
 
-/// So that `key show` can print what a file would sign as without holding the key.
-impl From<&SigningKey> for PublicKey {
-    fn from(key: &SigningKey) -> Self {
-        key.public()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8410 section 10.3, both examples; the second has attributes and the public key.
+    const RFC_V1: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
+-----END PRIVATE KEY-----
+";
+    const RFC_V2: &str = "-----BEGIN PRIVATE KEY-----
+MHICAQEwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
+oB8wHQYKKoZIhvcNAQkJFDEPDA1DdXJkbGUgQ2hhaXJzgSEAGb9ECWmEzf6FQbrB
+Z9w7lshQhqowtrbLDFw4rXAxZuE=
+-----END PRIVATE KEY-----
+";
+    const RFC_PUBLIC: &str = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
+
+    fn pem(der: &[u8]) -> String {
+        format!("{BEGIN}\r\n{}\r\n{END}\r\n", STANDARD.encode(der))
+    }
+
+    fn public(text: &str) -> Result<String, KeyFileError> {
+        SigningKey::from_pem(text).map(|key| key.public().to_hex())
+    }
+
+    #[test]
+    fn both_versions_are_read_and_the_first_is_written() {
+        assert_eq!(public(RFC_V1).as_deref(), Ok(RFC_PUBLIC));
+        assert_eq!(public(RFC_V2).as_deref(), Ok(RFC_PUBLIC));
+        assert_eq!(*SigningKey::from_pem(RFC_V2).unwrap().to_pem(), RFC_V1);
+
+        let key = SigningKey::from_seed([7; 32]);
+        for (head, tag) in [(0x51u8, &PUBLIC_IMPLICIT[..]), (0x53, &PUBLIC_EXPLICIT[..])] {
+            let mut der = vec![0x30, head, 2, 1, 1];
+            der.extend_from_slice(&ALGORITHM);
+            der.extend_from_slice(&[7; 32]);
+            der.extend_from_slice(tag);
+            der.extend_from_slice(key.public().as_bytes());
+            assert_eq!(public(&pem(&der)), Ok(key.public().to_hex()));
+            *der.last_mut().unwrap() ^= 1;
+            assert_eq!(public(&pem(&der)), Err(KeyFileError::PublicMismatch));
+            der.pop();
+            assert_eq!(public(&pem(&der)), Err(KeyFileError::NotEd25519));
+            der[1] -= 1;
+            der[4] = 0;
+            assert_eq!(public(&pem(&der)), Err(KeyFileError::NotEd25519));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_without_a_panic() {
+        let encrypted = RFC_V1.replace("PRIVATE", "ENCRYPTED PRIVATE");
+        for bad in [
+            "",
+            "x",
+            BEGIN,
+            &format!("{BEGIN}{END}x"),
+            &encrypted,
+            &RFC_V1.replace("MC4", "MC#"),
+        ] {
+            assert_eq!(public(bad), Err(KeyFileError::NotPem), "{bad}");
+        }
+        let der = STANDARD
+            .decode(RFC_V2.lines().skip(1).take(3).collect::<String>())
+            .unwrap();
+        for cut in 0..der.len() {
+            let mut short = der[..cut].to_vec();
+            assert!(public(&pem(&short)).is_err(), "{cut} bytes");
+            if let Some(length) = short.get_mut(1) {
+                *length = (cut - 2) as u8;
+            }
+            if cut != 48 && cut != 81 {
+                assert!(
+                    public(&pem(&short)).is_err(),
+                    "{cut} bytes, length put right"
+                );
+            }
+        }
+        assert_eq!(
+            SigningKey::from_seed_hex("zz").unwrap_err(),
+            KeyFileError::NotSeedHex
+        );
+        assert!(SigningKey::from_seed_hex(&format!("{}\n", "07".repeat(32))).is_ok());
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let key = SigningKey::from_seed([7; 32]);
+        let shown = format!("{key:?}");
+        assert_eq!(shown, format!("SigningKey({})", key.public().fingerprint()));
     }
 }

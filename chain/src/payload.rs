@@ -142,3 +142,89 @@ pub fn consent(witness: &PublicKey, name: &AgentName, upstream_url: &str) -> Pay
     let url = Digest::of(upstream_url.as_bytes());
     Payload(format!("wikala-consent:{witness}:{name}:{url}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::key::SigningKey;
+
+    const RUN: &str = "run_2c26b46b68ffc68ff99b453c";
+
+    fn key(n: u8) -> PublicKey {
+        SigningKey::from_seed([n; 32]).public()
+    }
+
+    #[test]
+    fn every_string_is_as_the_table_has_it() {
+        let (w, p, d) = (key(1), key(2), Digest::of(b"x"));
+        let name = AgentName::new("a:b \u{1f4e6}").unwrap();
+        let (t, n, zeros) = ("aa".repeat(16), "bb".repeat(16), "0".repeat(64));
+        let empty = Digest::of(b"");
+        for (payload, expect) in [
+            (
+                connect_provider(&w, &t, &n),
+                format!("funduq-connect-provider:{w}:{t}:{n}"),
+            ),
+            (
+                connect_witness(&t, &n),
+                format!("funduq-connect-funduq:{t}:{n}"),
+            ),
+            (delegate(&p, 9), format!("funduq-delegate:{p}:9")),
+            (accept(&d), format!("wikala-accept:{d}")),
+            (resolve(RUN, 9), format!("funduq-resolve:{RUN}:9")),
+            (cancel(RUN, 9), format!("funduq-cancel:{RUN}:9")),
+            (
+                present(&w, &p, &name, Some(d), &n, 9),
+                format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{d}:{n}:9"),
+            ),
+            (
+                present(&w, &p, &name, None, &n, 9),
+                format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{zeros}:{n}:9"),
+            ),
+            (
+                answer(RUN, &[], b"", 9),
+                format!("wikala-answer:{RUN}:{empty}:{empty}:9"),
+            ),
+            (
+                revoke_certificate(&d, 9),
+                format!("wikala-revoke:certificate/{d}:9"),
+            ),
+            (
+                revoke_authority(&p, 9),
+                format!("wikala-revoke:authority/{p}:9"),
+            ),
+            (
+                consent(&w, &name, "https://agent.example/"),
+                format!(
+                    "wikala-consent:{w}:a:b \u{1f4e6}:{}",
+                    Digest::of(b"https://agent.example/")
+                ),
+            ),
+        ] {
+            assert_eq!(payload.as_str(), expect);
+            assert_eq!(payload.digest(), Digest::of(expect.as_bytes()));
+        }
+        let id = Digest::of(format!("wikala-certificate:{w}:{p}:9").as_bytes());
+        assert_eq!(certificate_id(&w, &p, 9), id);
+    }
+
+    #[test]
+    fn ask_ids_are_a_set_with_lengths() {
+        assert_eq!(asks_digest(&["b", "a"]), asks_digest(&["a", "b"]));
+        let bytes = b"\0\0\0\x01a\0\0\0\x02bc";
+        assert_eq!(asks_digest(&["bc", "a"]), Digest::of(bytes));
+        let different = [
+            &["ab", "c"][..],
+            &["a", "bc"],
+            &["abc"],
+            &[],
+            &[""],
+            &["a"],
+            &["a", "a"],
+        ];
+        let digests: HashSet<_> = different.iter().map(|asks| asks_digest(asks)).collect();
+        assert_eq!(digests.len(), different.len());
+    }
+}

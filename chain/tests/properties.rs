@@ -9,7 +9,10 @@ fn key(n: u8) -> SigningKey {
 }
 
 fn target(n: u8, name: &str) -> Target {
-    Target { provider: key(n).public(), name: AgentName::new(name).unwrap() }
+    Target {
+        provider: key(n).public(),
+        name: AgentName::new(name).unwrap(),
+    }
 }
 
 /// H begins, the witness dispatches to P, P takes it on.
@@ -42,10 +45,15 @@ fn any_one_byte_change_is_refused() {
             for flip in [1u8, 2, 4, 0x20] {
                 let mut bytes = good[hop].clone().into_bytes();
                 bytes[at] ^= flip;
-                let Ok(text) = String::from_utf8(bytes) else { continue };
+                let Ok(text) = String::from_utf8(bytes) else {
+                    continue;
+                };
                 let mut changed = good.clone();
                 changed[hop] = text;
-                assert!(code(changed, &cache).is_some(), "hop {hop}, byte {at}, bit {flip}");
+                assert!(
+                    code(changed, &cache).is_some(),
+                    "hop {hop}, byte {at}, bit {flip}"
+                );
             }
         }
     }
@@ -70,7 +78,10 @@ fn decode_of_encode_is_identity() {
         for _ in 0..rng.random_range(0..8) {
             let signer = key(rng.random_range(1..6));
             let next = if rng.random_bool(0.4) {
-                chain.dispatch(&signer, target(rng.random_range(1..6), "a \"quoted\" \\ name, و"))
+                chain.dispatch(
+                    &signer,
+                    target(rng.random_range(1..6), "a \"quoted\" \\ name, و"),
+                )
             } else {
                 chain.extend(&signer)
             };
@@ -119,20 +130,46 @@ fn limits_hold_for_readers_and_writers() {
 
 #[test]
 fn json_lists_are_read_strictly() {
-    let read = |raw: &str| Chain::parse_json(raw).map(|chain| chain.is_some()).map_err(|e| e.code());
+    let read = |raw: &str| {
+        Chain::parse_json(raw)
+            .map(|chain| chain.is_some())
+            .map_err(|e| e.code())
+    };
     assert_eq!(read("null"), Ok(false));
     assert_eq!(read(" null "), Ok(false));
     assert_eq!(read("[]"), Err("chain-empty"));
-    assert_eq!(read(&format!("[{}0]", "0,".repeat(64))), Err("chain-too-long"));
-    assert_eq!(read(&format!("[{}0]", "0,".repeat(500_000))), Err("chain-too-long"));
+    assert_eq!(
+        read(&format!("[{}0]", "0,".repeat(64))),
+        Err("chain-too-long")
+    );
+    assert_eq!(
+        read(&format!("[{}0]", "0,".repeat(500_000))),
+        Err("chain-too-long")
+    );
     assert_eq!(read("[1]"), Err("hop-not-a-string"));
     assert_eq!(read(r#"["\ud800"]"#), Err("hop-not-a-string"));
-    for bad in ["", "{}", "\"a\"", "1", "[", "[\"a\"", "[\"a\"] x", "[\"a\",]", "nul"] {
+    for bad in [
+        "",
+        "{}",
+        "\"a\"",
+        "1",
+        "[",
+        "[\"a\"",
+        "[\"a\"] x",
+        "[\"a\",]",
+        "nul",
+    ] {
         assert_eq!(read(bad), Err("chain-not-a-list"), "{bad}");
     }
     // The text of a token is what the JSON string says, whatever its spelling.
     let token = story().to_json().replacen("eyJ", "\\u0065yJ", 1);
-    assert!(Chain::parse_json(&token).unwrap().unwrap().verify(&PrefixCache::disabled()).is_ok());
+    assert!(
+        Chain::parse_json(&token)
+            .unwrap()
+            .unwrap()
+            .verify(&PrefixCache::disabled())
+            .is_ok()
+    );
 }
 
 #[test]
@@ -143,8 +180,15 @@ fn the_cache_keeps_only_valid_prefixes_within_its_bound() {
     let last = bad.len() - 1;
     bad[last].pop();
     assert!(code(bad.clone(), &cache).is_some());
-    assert_eq!(cache.len(), last, "the hops before the bad one, and not that one");
-    assert!(code(bad, &cache).is_some(), "a second look gives the same answer");
+    assert_eq!(
+        cache.len(),
+        last,
+        "the hops before the bad one, and not that one"
+    );
+    assert!(
+        code(bad, &cache).is_some(),
+        "a second look gives the same answer"
+    );
 
     // A hop that is known behind its own prefix is not known behind another.
     assert_eq!(code(good.clone(), &cache), None);

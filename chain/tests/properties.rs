@@ -197,6 +197,16 @@ fn the_cache_keeps_only_valid_prefixes_within_its_bound() {
     assert_eq!(code(spliced, &cache), Some("hop-broken-link"));
     assert_eq!(code(good[1..].to_vec(), &cache), Some("hop-broken-link"));
 
+    let own = PrefixCache::new(20);
+    own.remember(&story());
+    assert_eq!(own.len(), 3);
+    assert_eq!(code(good.clone(), &own), None);
+    assert_eq!(
+        own.len(),
+        3,
+        "what was remembered is what a reader looks for"
+    );
+
     for n in 0..200 {
         let chain = VerifiedChain::start(&SigningKey::from_seed([n; 32]));
         assert_eq!(code(tokens(&chain), &cache), None);

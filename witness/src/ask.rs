@@ -1,0 +1,344 @@
+//! The answer lane: a paused run goes on when somebody from the set that was
+//! copied at the pause says so, once, and within the window.
+
+use wikala_certs::{AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
+use wikala_chain::{Digest, PublicKey};
+
+use crate::dispatch::not_a_member;
+use crate::ids::{RunId, ThreadId};
+use crate::model::{Answer, Caller, Entry, Lane, Leg, Mark, Reply, ReplyItem, Status};
+use crate::refusal::{Code, No, Refusal, Winner};
+use crate::store::acts::SpentRow;
+use crate::store::agents::AgentRow;
+use crate::store::asks::{AskRow, ClosedAs, Closer, ItemRow};
+use crate::store::runs::RunRow;
+use crate::store::threads::ThreadRow;
+use crate::{AnswerPolicy, Witness};
+
+/// What became of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The run.
+    pub run: RunId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Nothing changed: the same act with the same request came before, or the
+    /// ask was closed elsewhere and this answer is no other.
+    pub replayed: bool,
+    /// The continuation begins after this entry of the run's record.
+    pub after: u64,
+}
+
+/// How an answer stands against the ask, once signatures, set, spent acts and
+/// freshness are settled.
+enum Right {
+    /// An authority's act, not yet spent.
+    Act { authorized: Authorized<Resolve>, digest: Digest },
+    /// No head at all: whoever knows the id may answer.
+    Open,
+}
+
+impl Witness {
+    /// Answers a paused run and queues its continuation, under the chain the run
+    /// was opened with.
+    ///
+    /// # Errors
+    /// In this order: target, form, certificate, authority, spent, fresh, coverage,
+    /// agent online, and last the state: `already-answered` with who and when.
+    pub fn answer(&mut self, now: Moment, answer: Answer) -> Result<Answered, No> {
+        let (run, thread, agent) = self.target(&answer.run, answer.agent.as_ref())?;
+        let ask = self.store.newest_ask(&run.id)?;
+        let set = self.store.resolved_set(self.set_of(&run, &thread, &agent, ask.as_ref()))?;
+        let Answer { lane, reply, digest, act, certificate, caller, words, .. } = answer;
+        let bound_form = lane == Lane::Direct && act.as_ref().is_some_and(|act| act.form() == Form::Answer);
+        if self.policy.answers == AnswerPolicy::Bound && !bound_form {
+            return Err(Refusal::new(
+                Code::AnswerForm,
+                "answer: this witness takes only answers bound to their bytes, POST /v1/runs/{id}/answer with form \"answer\"",
+            )
+            .into());
+        }
+        let same_as_closed = ask.as_ref().is_some_and(|ask| {
+            lane == Lane::Resume
+                && ask.closed_at.is_some()
+                && (ask.answer_digest == Some(digest) || all_abandoned(&reply))
+        });
+        let right = match act {
+            Some(act) => match self.right_of(now, act, &certificate, &set, &run, ask.as_ref(), digest)? {
+                Ok(right) => right,
+                Err(done) => return Ok(done),
+            },
+            None => {
+                if let Some(done) =
+                    self.without_an_act(now, lane, same_as_closed, &set, &run, &thread, &agent, caller, ask.as_ref())?
+                {
+                    return Ok(done);
+                }
+                Right::Open
+            }
+        };
+        if same_as_closed {
+            return self.continuation(&run, true);
+        }
+        let Some(ask) = ask else { return Err(no_open_ask(&run)) };
+        let items = cover(&self.store.items(&run.id, ask.ordinal)?, reply)?;
+        if !self.is_online(&agent, now) {
+            return Err(Refusal::new(
+                Code::AgentOffline,
+                format!("answer: {} is offline, the ask stands and nothing is spent", agent.id.name.as_str()),
+            )
+            .into());
+        }
+        let closer = self.reopen(now, right, &run, &ask, digest)?;
+        if let Some(consented) = &certificate {
+            self.record_if_consented(now, consented)?;
+        }
+        self.store.settle_all_calls(&run.id)?;
+        self.store.insert_leg(&run.id, &Leg { ordinal: run.leg + 1, words, reply: Some(items) })?;
+        let mark = Mark::Answered {
+            ordinal: ask.ordinal,
+            authority: closer.authority.map(|key| key.to_hex()),
+            by_provider: closer.authority == Some(agent.id.provider),
+        };
+        self.note(&run.id, Entry::Mark(mark), now)?;
+        self.offer_ready(now, agent.id.provider)?;
+        self.continuation(&run, false)
+    }
+
+    /// The win, spent where it is used: takes the right by value, so one act
+    /// cannot open two pauses.
+    fn reopen(&mut self, now: Moment, right: Right, run: &RunRow, ask: &AskRow, answer: Digest) -> Result<Closer, No> {
+        let (place, _) = self.store.record_end()?;
+        // The guard is in the statement: whoever comes second changes no row.
+        if !self.store.reopen(&run.id, run.leg, place + 1, now)? {
+            return Err(lost(run, ask));
+        }
+        let closer = match right {
+            Right::Act { authorized, digest } => {
+                let authority = authorized.authority();
+                let on = SpentRow {
+                    purpose: "resolve".to_owned(),
+                    run: run.id.clone(),
+                    leg: run.leg,
+                    answer_digest: Some(answer),
+                };
+                if !self.store.spend(authority, digest, &on, now)? {
+                    return Err(act_spent("answer"));
+                }
+                Closer { authority: Some(authority), signer: Some(authorized.signer()), answer: Some(answer) }
+            }
+            Right::Open => Closer { answer: Some(answer), ..Closer::default() },
+        };
+        if !self.store.close_ask(&run.id, ask.ordinal, ClosedAs::Answered, closer, now)? {
+            return Err(lost(run, ask));
+        }
+        Ok(closer)
+    }
+
+    /// The run an act names, at the door it came through. A run of another agent
+    /// is as unknown there as one that never was.
+    pub(crate) fn target(
+        &self,
+        id: &RunId,
+        door: Option<&crate::AgentId>,
+    ) -> Result<(RunRow, ThreadRow, AgentRow), No> {
+        let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is not known here"));
+        let run = self.store.run(id)?.ok_or_else(unknown)?;
+        let thread = self.store.thread(&run.thread)?.ok_or(crate::Fault::Corrupt("run.thread"))?;
+        let agent = self.store.agent_row(run.agent)?.ok_or(crate::Fault::Corrupt("run.agent"))?;
+        if door.is_some_and(|door| *door != agent.id) {
+            return Err(unknown().into());
+        }
+        Ok((run, thread, agent))
+    }
+
+    /// The authority set: as copied at the pause, else as it would be copied now.
+    /// On a bound thread {head, provider}, so the head keeps its say over runs that
+    /// the provider opened there.
+    pub(crate) fn set_of(
+        &self,
+        run: &RunRow,
+        thread: &ThreadRow,
+        agent: &AgentRow,
+        ask: Option<&AskRow>,
+    ) -> Option<(Option<PublicKey>, PublicKey)> {
+        if let Some(ask) = ask {
+            return ask.provider.map(|provider| (ask.head, provider));
+        }
+        let head = thread.head.or(run.head)?;
+        Some((Some(head), agent.id.provider))
+    }
+
+    /// Authority before anything else; then spent; then fresh. What an outsider is
+    /// told never depends on the state of the run.
+    #[allow(clippy::too_many_arguments)] // each is one fact of the one decision made here
+    fn right_of(
+        &mut self,
+        now: Moment,
+        act: SignedAct<Resolve>,
+        certificate: &Option<crate::Consented>,
+        set: &AuthoritySet,
+        run: &RunRow,
+        ask: Option<&AskRow>,
+        answer: Digest,
+    ) -> Result<Result<Right, Answered>, No> {
+        let acting = self.acting_for(now, act.signer(), certificate.as_ref())?;
+        let digest = act.digest();
+        let standing = act.stand(set, acting.as_ref())?;
+        if let Some(spent) = self.store.spent(standing.authority(), digest)? {
+            if spent.purpose == "resolve" && spent.run == run.id && spent.answer_digest == Some(answer) {
+                return Ok(Err(self.continuation(run, true)?));
+            }
+            // These bytes closed this ask with another answer: say who won, the
+            // signer may not know that its act was carried.
+            if let Some(ask) = ask
+                && spent.run == run.id
+                && ask.closed_at.is_some()
+                && ask.ordinal == spent.leg + 1
+            {
+                return Err(lost(run, ask));
+            }
+            return Err(act_spent("answer"));
+        }
+        let authorized = standing.fresh(now)?;
+        Ok(Ok(Right::Act { authorized, digest }))
+    }
+
+    /// Without an act: an ask with no head at all stays open to whoever knows the
+    /// id; a closed one lets a member follow what was answered elsewhere.
+    #[allow(clippy::too_many_arguments)]
+    fn without_an_act(
+        &mut self,
+        now: Moment,
+        lane: Lane,
+        same_as_closed: bool,
+        set: &AuthoritySet,
+        run: &RunRow,
+        thread: &ThreadRow,
+        agent: &AgentRow,
+        caller: Caller,
+        ask: Option<&AskRow>,
+    ) -> Result<Option<Answered>, No> {
+        let waiting = run.status == Status::InputRequired;
+        if lane == Lane::Message && !waiting {
+            return Err(Refusal::new(
+                Code::RunEnded,
+                format!("task: {} is not waiting for an answer, send with contextId only", run.id),
+            )
+            .into());
+        }
+        if set.is_open() {
+            return match ask {
+                Some(_) if same_as_closed => Ok(Some(self.continuation(run, true)?)),
+                _ => Ok(None),
+            };
+        }
+        let mut who = match self.stand(now, &agent.id, caller) {
+            Ok(who) => who,
+            // Who stands there matters only for the no-op below.
+            Err(No::Refusal(_)) => return Err(act_required(run)),
+            Err(fault) => return Err(fault),
+        };
+        if lane == Lane::Resume && !waiting && self.store.is_member(thread, agent.id.provider, &who)? {
+            self.spend_presenter(now, &mut who)?;
+            return match ask {
+                Some(_) if same_as_closed => Ok(Some(self.continuation(run, true)?)),
+                Some(ask) => Err(lost(run, ask)),
+                None => Err(no_open_ask(run)),
+            };
+        }
+        if lane == Lane::Resume && !waiting && thread.head.is_some() {
+            return Err(not_a_member(thread, &who));
+        }
+        Err(act_required(run))
+    }
+
+    /// Where the continuation of a run begins in its record: at the newest answer.
+    fn continuation(&self, run: &RunRow, replayed: bool) -> Result<Answered, No> {
+        let after = self.store.newest_answer(&run.id)?.map_or(0, |seq| seq.saturating_sub(1));
+        Ok(Answered { run: run.id.clone(), thread: run.thread.clone(), replayed, after })
+    }
+}
+
+fn all_abandoned(reply: &Reply) -> bool {
+    !reply.items.is_empty() && reply.items.iter().all(|item| item.abandoned)
+}
+
+/// The answer covers every open item, names no unknown one, each once.
+fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No> {
+    let Reply { items, single } = reply;
+    if let (Some(payload), [only]) = (single, open) {
+        return Ok(vec![ReplyItem { id: only.id.clone(), kind: only.kind, abandoned: false, payload: Some(payload) }]);
+    }
+    if items.is_empty() {
+        return Err(incomplete(open.iter().map(|item| item.id.as_str())));
+    }
+    for (at, item) in items.iter().enumerate() {
+        if items[..at].iter().any(|earlier| earlier.id == item.id) {
+            return Err(Refusal::new(
+                Code::AnswerDuplicate,
+                format!("answer: {:?} is answered twice, once is enough", item.id),
+            )
+            .into());
+        }
+        if !open.iter().any(|known| known.id == item.id) {
+            return Err(Refusal::new(
+                Code::AnswerUnknownAsk,
+                format!("answer: {:?} is not open here, open is {}", item.id, list(open.iter().map(|i| i.id.as_str()))),
+            )
+            .into());
+        }
+    }
+    let missing: Vec<&str> =
+        open.iter().map(|i| i.id.as_str()).filter(|id| !items.iter().any(|item| item.id == *id)).collect();
+    if !missing.is_empty() {
+        return Err(incomplete(missing.into_iter()));
+    }
+    // Kinds as asked: a caller cannot turn an approval into a call's result.
+    Ok(items
+        .into_iter()
+        .map(|mut item| {
+            if let Some(known) = open.iter().find(|known| known.id == item.id) {
+                item.kind = known.kind;
+            }
+            item
+        })
+        .collect())
+}
+
+fn list<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    ids.map(|id| format!("{id:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn incomplete<'a>(missing: impl Iterator<Item = &'a str>) -> No {
+    Refusal::new(Code::AnswerIncomplete, format!("answer: {} not answered, all open items go together", list(missing)))
+        .into()
+}
+
+fn act_required(run: &RunRow) -> No {
+    Refusal::new(
+        Code::ActRequired,
+        format!(
+            "answer: {} waits for its authority, send `resolution` signed over funduq-resolve:{}:<now>",
+            run.id, run.id
+        ),
+    )
+    .into()
+}
+
+pub(crate) fn act_spent(what: &str) -> No {
+    Refusal::new(Code::ActSpent, format!("{what}: this act was used before, sign again one second later")).into()
+}
+
+fn no_open_ask(run: &RunRow) -> No {
+    Refusal::new(Code::NoOpenAsk, format!("answer: {} asks nothing", run.id)).into()
+}
+
+fn lost(run: &RunRow, ask: &AskRow) -> No {
+    match (ask.closed_at, ask.closed_as.as_deref()) {
+        (Some(at_s), Some("answered" | "by-provider")) => {
+            Refusal::already_answered(Winner { authority: ask.authority, at_s }).into()
+        }
+        _ => no_open_ask(run),
+    }
+}

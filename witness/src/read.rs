@@ -1,0 +1,514 @@
+//! Reads: what a run, a thread or the roster looks like to somebody who may look.
+//! A read changes nothing and sees the last commit.
+
+use wikala_certs::Moment;
+use wikala_chain::{Digest, Fingerprint, PublicKey};
+
+use crate::ids::{RunId, ThreadId};
+use crate::lineage::Onward;
+use crate::model::{AgentId, ItemKind, Leg, Recorded, Status};
+use crate::refusal::{Code, Fault, No, Refusal};
+use crate::store::Store;
+use crate::store::agents::{AgentRow, Counters};
+use crate::store::runs::RunRow;
+use crate::{Policy, ReadPolicy};
+
+/// A read-only connection with the verbs of a reader.
+#[derive(Debug)]
+pub struct Reader {
+    pub(crate) store: Store,
+    pub(crate) policy: Policy,
+}
+
+/// A run as it may be shown.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// Its id.
+    pub run: RunId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Its agent.
+    pub agent: AgentId,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it failed or was cancelled.
+    pub reason: Option<String>,
+    /// The effective head it was opened under.
+    pub head: Option<PublicKey>,
+    /// The authenticated key that opened it; `None`: anonymous.
+    pub opener: Option<PublicKey>,
+    /// The chain delivered, JSON text.
+    pub chain: Option<String>,
+    /// The client's own id for it.
+    pub client_run: Option<String>,
+    /// What a reader should know.
+    pub flags: Vec<String>,
+    /// Its asks, oldest first.
+    pub asks: Vec<AskView>,
+    /// Who asked it to stop.
+    pub cancel_requested_by: Vec<CancelView>,
+    /// Dispatches in its window, once it ended.
+    pub onward: Option<Onward>,
+    /// The authorities that may answer and stop it; empty: whoever knows the id.
+    pub authorities: Vec<PublicKey>,
+    /// Its times.
+    pub times: Times,
+}
+
+/// The times of a run, unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Opened.
+    pub created_at: u64,
+    /// First taken by its provider.
+    pub started_at: Option<u64>,
+    /// The last change of its status.
+    pub changed_at: u64,
+    /// Ended.
+    pub ended_at: Option<u64>,
+}
+
+/// An ask as it may be shown.
+#[derive(Debug, Clone)]
+pub struct AskView {
+    /// Which pause, from 1.
+    pub ordinal: u64,
+    /// Its items.
+    pub items: Vec<AskItemView>,
+    /// Who may answer; empty: whoever knows the run's id.
+    pub authorities: Vec<PublicKey>,
+    /// Unix seconds.
+    pub opened_at: u64,
+    /// Unix seconds; `None`: open.
+    pub closed_at: Option<u64>,
+    /// `answered`, `by-provider`, `cancelled` or `failed`.
+    pub closed_as: Option<String>,
+    /// Under whose authority it was closed.
+    pub answered_by: Option<PublicKey>,
+    /// With which key.
+    pub answered_with: Option<PublicKey>,
+    /// sha256 of the answer bytes.
+    pub answer_digest: Option<Digest>,
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskItemView {
+    /// Its id.
+    pub id: String,
+    /// What kind.
+    pub kind: ItemKind,
+    /// The question as received, JSON text.
+    pub question: String,
+}
+
+/// A request to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelView {
+    /// Unix seconds.
+    pub at: u64,
+    /// Under whose authority; `None` where nobody needed to be asked.
+    pub authority: Option<PublicKey>,
+    /// With which key.
+    pub signer: Option<PublicKey>,
+}
+
+/// A thread as it may be shown.
+#[derive(Debug, Clone)]
+pub struct ThreadView {
+    /// Its id.
+    pub thread: ThreadId,
+    /// Its agent.
+    pub agent: AgentId,
+    /// The head it is bound to.
+    pub head: Option<PublicKey>,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// It has had its first run: bound or unbound for ever.
+    pub born: bool,
+    /// Its runs, in the order opened.
+    pub runs: Vec<(RunId, Status)>,
+}
+
+/// An agent on the roster.
+#[derive(Debug, Clone)]
+pub struct AgentView {
+    /// Its address.
+    pub id: AgentId,
+    /// Served now, or lost only within the grace.
+    pub online: bool,
+    /// As registered, JSON text.
+    pub registration: String,
+    /// Its provider's counters.
+    pub counters: Counters,
+}
+
+/// One run of a thread with everything said in it.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The run.
+    pub run: RunId,
+    /// Where it stands.
+    pub status: Status,
+    /// What the callers said, leg by leg.
+    pub legs: Vec<Leg>,
+    /// What the provider and the witness said.
+    pub entries: Vec<Recorded>,
+}
+
+/// Which runs of an agent to list.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Only this thread.
+    pub thread: Option<ThreadId>,
+    /// Only these statuses; empty: all.
+    pub statuses: Vec<Status>,
+    /// Only changed at or after, unix seconds.
+    pub since: Option<u64>,
+    /// Where the last page ended.
+    pub cursor: Option<(u64, RunId)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of runs.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The runs, newest change first.
+    pub runs: Vec<RunId>,
+    /// Where the next page begins.
+    pub next: Option<(u64, RunId)>,
+    /// How many match in all.
+    pub total: usize,
+}
+
+impl Reader {
+    /// The authority an authenticated reader stands for.
+    ///
+    /// # Errors
+    /// `certificate-expired`: a delegate that reads for itself needs a live certificate.
+    pub fn viewer(&self, now: Moment, key: PublicKey) -> Result<PublicKey, No> {
+        match self.store.delegate(key)? {
+            Some(row) => Ok(wikala_certs::ActingFor::recorded(key, row.authority, row.expires_at, now)?.authority()),
+            None => Ok(key),
+        }
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// `run-unknown`, also for a run the viewer may not read.
+    pub fn run(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<RunView, No> {
+        let row = self.readable_run(id, viewer)?;
+        let thread = self.store.thread(&row.thread)?.ok_or(Fault::Corrupt("run.thread"))?;
+        let agent = self.store.agent_row(row.agent)?.ok_or(Fault::Corrupt("run.agent"))?;
+        let mut asks = Vec::new();
+        for ask in self.store.asks(id)? {
+            let items = self.store.items(id, ask.ordinal)?;
+            asks.push(AskView {
+                ordinal: ask.ordinal,
+                items: items
+                    .into_iter()
+                    .map(|item| AskItemView { id: item.id, kind: item.kind, question: item.question })
+                    .collect(),
+                authorities: ask.head.into_iter().chain(ask.provider).collect(),
+                opened_at: ask.opened_at,
+                closed_at: ask.closed_at,
+                closed_as: ask.closed_as,
+                answered_by: ask.authority,
+                answered_with: ask.signer,
+                answer_digest: ask.answer_digest,
+            });
+        }
+        let head = thread.head.or(row.head);
+        Ok(RunView {
+            flags: self.store.flags(id)?,
+            cancel_requested_by: self
+                .store
+                .cancel_requests(id)?
+                .into_iter()
+                .map(|c| CancelView { at: c.at, authority: c.authority, signer: c.signer })
+                .collect(),
+            onward: self.onward(&row, viewer)?,
+            authorities: head.map_or_else(Vec::new, |head| vec![head, agent.id.provider]),
+            times: Times {
+                created_at: row.created_at,
+                started_at: row.started_at,
+                changed_at: row.changed_at,
+                ended_at: row.ended_at,
+            },
+            run: row.id,
+            thread: row.thread,
+            agent: agent.id,
+            status: row.status,
+            reason: row.reason,
+            head: row.head,
+            opener: row.opener,
+            chain: row.chain,
+            client_run: row.client_run,
+            asks,
+        })
+    }
+
+    /// A thread.
+    ///
+    /// # Errors
+    /// `thread-unknown`, also for a thread the viewer may not read.
+    pub fn thread(&self, id: &ThreadId, viewer: Option<PublicKey>) -> Result<ThreadView, No> {
+        let row = self.readable_thread(id, viewer)?;
+        let agent = self.store.agent_row(row.agent)?.ok_or(Fault::Corrupt("thread.agent"))?;
+        let runs = self.store.runs_of_thread(id)?.into_iter().map(|run| (run.id, run.status)).collect();
+        Ok(ThreadView {
+            thread: row.id,
+            agent: agent.id,
+            head: row.head,
+            created_at: row.created_at,
+            born: row.birth.is_some(),
+            runs,
+        })
+    }
+
+    /// Entries of a run after a sequence number, at most `limit`.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn entries(
+        &self,
+        id: &RunId,
+        after: u64,
+        limit: usize,
+        viewer: Option<PublicKey>,
+    ) -> Result<Vec<Recorded>, No> {
+        self.readable_run(id, viewer)?;
+        Ok(self.store.entries(id, after, limit)?)
+    }
+
+    /// Everything said in a run.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn turn(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<Turn, No> {
+        let run = self.readable_run(id, viewer)?;
+        Ok(self.turn_of(run)?)
+    }
+
+    /// Everything said in a thread, run after run: material for histories.
+    ///
+    /// # Errors
+    /// `thread-unknown`.
+    pub fn turns(&self, id: &ThreadId, viewer: Option<PublicKey>) -> Result<Vec<Turn>, No> {
+        self.readable_thread(id, viewer)?;
+        let mut turns = Vec::new();
+        for run in self.store.runs_of_thread(id)? {
+            turns.push(self.turn_of(run)?);
+        }
+        Ok(turns)
+    }
+
+    /// As [`Reader::turns`], for the provider that serves the thread and nobody else.
+    ///
+    /// # Errors
+    /// `thread-unknown`, the same for unknown and foreign.
+    pub fn turns_for_provider(&self, id: &ThreadId, provider: PublicKey) -> Result<Vec<Turn>, No> {
+        let unknown = || Refusal::new(Code::ThreadUnknown, format!("thread: {id} is no thread of yours"));
+        let thread = self.store.thread(id)?.ok_or_else(unknown)?;
+        let agent = self.store.agent_row(thread.agent)?.ok_or(Fault::Corrupt("thread.agent"))?;
+        if agent.id.provider != provider {
+            return Err(unknown().into());
+        }
+        let mut turns = Vec::new();
+        for run in self.store.runs_of_thread(id)? {
+            turns.push(self.turn_of(run)?);
+        }
+        Ok(turns)
+    }
+
+    fn turn_of(&self, run: RunRow) -> Result<Turn, Fault> {
+        let legs = self.store.legs(&run.id)?;
+        let entries = self.store.entries(&run.id, 0, usize::MAX >> 1)?;
+        Ok(Turn { run: run.id, status: run.status, legs, entries })
+    }
+
+    /// The roster.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn roster(&self, now: Moment) -> Result<Vec<AgentView>, No> {
+        let mut views = Vec::new();
+        for row in self.store.roster()? {
+            views.push(self.agent_view(row, now)?);
+        }
+        Ok(views)
+    }
+
+    /// One agent.
+    ///
+    /// # Errors
+    /// `agent-unknown`.
+    pub fn agent(&self, id: &AgentId, now: Moment) -> Result<AgentView, No> {
+        let row = self.store.agent(id)?.ok_or_else(|| {
+            Refusal::new(
+                Code::AgentUnknown,
+                format!(
+                    "agent: {}/{} is not known here, GET /agents lists who is",
+                    id.provider.fingerprint(),
+                    id.name.as_str()
+                ),
+            )
+        })?;
+        Ok(self.agent_view(row, now)?)
+    }
+
+    fn agent_view(&self, row: AgentRow, now: Moment) -> Result<AgentView, Fault> {
+        let counters = self.store.counters(row.id.provider)?.ok_or(Fault::Corrupt("agent.provider"))?;
+        let in_grace = row.lost_at.is_some_and(|lost| now.as_secs() < lost.saturating_add(self.policy.link_grace_s));
+        let online = row.link.is_some() || (in_grace && !row.withdrawn);
+        Ok(AgentView { id: row.id, online, registration: row.registration, counters })
+    }
+
+    /// The key behind a fingerprint.
+    ///
+    /// # Errors
+    /// `agent-unknown`, or `fingerprint-ambiguous` for two keys on one fingerprint.
+    pub fn provider(&self, fingerprint: Fingerprint) -> Result<PublicKey, No> {
+        match self.store.providers_by_fingerprint(fingerprint)?.as_slice() {
+            [one] => Ok(*one),
+            [] => {
+                Err(Refusal::new(Code::AgentUnknown, format!("agent: no provider {fingerprint} is known here")).into())
+            }
+            _ => Err(Refusal::new(
+                Code::FingerprintAmbiguous,
+                format!("agent: several keys share the fingerprint {fingerprint}, use the whole key"),
+            )
+            .into()),
+        }
+    }
+
+    /// A list of an agent's runs: those of the viewer, or without a viewer those of
+    /// a thread whose id is known. Nothing else is enumerated.
+    ///
+    /// # Errors
+    /// `agent-unknown`.
+    pub fn runs(&self, agent: &AgentId, viewer: Option<PublicKey>, filter: &RunFilter) -> Result<Page, No> {
+        let row = self.store.agent(agent)?.ok_or_else(|| Refusal::new(Code::AgentUnknown, "agent: not known here"))?;
+        match (&filter.thread, viewer) {
+            (None, None) => return Ok(Page::default()),
+            (Some(thread), _) => match self.readable_thread(thread, viewer) {
+                Ok(thread) if thread.agent == row.row => {}
+                Ok(_) | Err(No::Refusal(_)) => return Ok(Page::default()),
+                Err(fault) => return Err(fault),
+            },
+            (None, Some(_)) => {}
+        }
+        // A thread whose id is known is read like any known id; a list without one is the viewer's own.
+        let scope = if filter.thread.is_some() { None } else { viewer };
+        let is_provider = match viewer {
+            Some(key) => key == agent.provider || self.store.resolve(agent.provider)? == key,
+            None => false,
+        };
+        let statuses = if filter.statuses.is_empty() {
+            String::new()
+        } else {
+            format!(",{},", filter.statuses.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(","))
+        };
+        let fetch = |cursor: Option<(u64, &RunId)>, limit: usize| {
+            self.store.page(row.row, filter.thread.as_ref(), scope, is_provider, &statuses, filter.since, cursor, limit)
+        };
+        let mut rows = fetch(filter.cursor.as_ref().map(|(at, id)| (*at, id)), filter.limit + 1)?;
+        let total = fetch(None, LIST_TOTAL)?.len();
+        let more = rows.len() > filter.limit;
+        rows.truncate(filter.limit);
+        let next = rows.last().filter(|_| more).map(|run| (run.changed_at, run.id.clone()));
+        Ok(Page { runs: rows.into_iter().map(|run| run.id).collect(), next, total })
+    }
+
+    /// The run that an answer naming only item ids is for: the newest waiting run of
+    /// the thread whose open items it covers, else the newest that asked for any of
+    /// them. `ids` empty: the newest waiting run.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn resume_target(&self, thread: &ThreadId, ids: &[&str]) -> Result<Option<RunId>, No> {
+        let mut second_best = None;
+        for run in self.store.asking_runs(thread)? {
+            let Some(ask) = self.store.newest_ask(&run.id)? else { continue };
+            let items = self.store.items(&run.id, ask.ordinal)?;
+            let covers = items.iter().all(|item| ids.contains(&item.id.as_str()));
+            if ask.closed_at.is_none() && (covers || ids.is_empty()) {
+                return Ok(Some(run.id));
+            }
+            if second_best.is_none() && items.iter().any(|item| ids.contains(&item.id.as_str())) {
+                second_best = Some(run.id);
+            }
+        }
+        Ok(second_best)
+    }
+
+    /// The open calls of the thread's waiting runs: a result for one of them is an
+    /// answer, a result for anything else is history.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn open_calls(&self, thread: &ThreadId) -> Result<Vec<(RunId, String)>, No> {
+        let mut open = Vec::new();
+        for run in self.store.asking_runs(thread)?.into_iter().filter(|run| run.status == Status::InputRequired) {
+            if let Some(ask) = self.store.newest_ask(&run.id)? {
+                for item in self.store.items(&run.id, ask.ordinal)? {
+                    if item.kind == ItemKind::Call {
+                        open.push((run.id.clone(), item.id));
+                    }
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// The thread a client's alias stands for, seen from each of the given stands
+    /// (effective head, presenter's authority), first match. Raw keys resolve.
+    ///
+    /// # Errors
+    /// `agent-unknown`.
+    pub fn alias(
+        &self,
+        agent: &AgentId,
+        stands: &[(Option<PublicKey>, Option<PublicKey>)],
+        name: &str,
+    ) -> Result<Option<ThreadId>, No> {
+        let row = self.store.agent(agent)?.ok_or_else(|| Refusal::new(Code::AgentUnknown, "agent: not known here"))?;
+        for (head, presenter) in stands {
+            let resolve = |key: Option<PublicKey>| key.map(|key| self.store.resolve(key)).transpose();
+            if let Some(scope) = crate::dispatch::alias_scope(resolve(*head)?, resolve(*presenter)?, name)
+                && let Some(thread) = self.store.alias(row.row, &scope, name)?
+            {
+                return Ok(Some(thread));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record answers: for readiness.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn ready(&self) -> Result<(), No> {
+        self.store.record_end()?;
+        Ok(())
+    }
+
+    fn readable_run(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<RunRow, No> {
+        let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is not known here"));
+        let run = self.store.run(id)?.ok_or_else(unknown)?;
+        if self.policy.reads == ReadPolicy::Parties {
+            match self.readable_thread(&run.thread, viewer) {
+                Ok(_) => {}
+                // The words of an unknown id, byte for byte.
+                Err(No::Refusal(_)) => return Err(unknown().into()),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(run)
+    }
+}
+
+/// A list counts no further than this.
+const LIST_TOTAL: usize = 10_000;

@@ -1,0 +1,215 @@
+//! Saying no. A [`Refusal`] is our answer to someone; a [`Fault`] is our own
+//! failure. They are different types, so no door can confuse them.
+
+use std::fmt;
+
+use wikala_certs::{ActError, CertError, PresenterError};
+use wikala_chain::PublicKey;
+
+use crate::moment_text;
+
+/// The stable codes of the witness (wire.md, Refusals). Sentences may improve;
+/// these never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each name is its own code in kebab-case
+pub enum Code {
+    PresenterRequired,
+    PresenterMismatch,
+    PresenterSpent,
+    PresenterProof,
+    ActRequired,
+    ActStale,
+    ActSpent,
+    CertificateExpired,
+    CertificateNotSigner,
+    CertificateNotAccepted,
+    DelegateRebound,
+    NotAnAuthority,
+    NotAMember,
+    AgentUnknown,
+    ThreadUnknown,
+    RunUnknown,
+    AlreadyAnswered,
+    RunEnded,
+    RunIdReused,
+    AnswerForm,
+    AnswerIncomplete,
+    AnswerUnknownAsk,
+    AnswerDuplicate,
+    RunInput,
+    NoOpenAsk,
+    FingerprintAmbiguous,
+    QueueFull,
+    AgentOffline,
+    ChainTooLong,
+    RegistrationMalformed,
+}
+
+impl Code {
+    /// The code as it goes over the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::PresenterRequired => "presenter-required",
+            Code::PresenterMismatch => "presenter-mismatch",
+            Code::PresenterSpent => "presenter-spent",
+            Code::PresenterProof => "presenter-proof",
+            Code::ActRequired => "act-required",
+            Code::ActStale => "act-stale",
+            Code::ActSpent => "act-spent",
+            Code::CertificateExpired => "certificate-expired",
+            Code::CertificateNotSigner => "certificate-not-signer",
+            Code::CertificateNotAccepted => "certificate-not-accepted",
+            Code::DelegateRebound => "delegate-rebound",
+            Code::NotAnAuthority => "not-an-authority",
+            Code::NotAMember => "not-a-member",
+            Code::AgentUnknown => "agent-unknown",
+            Code::ThreadUnknown => "thread-unknown",
+            Code::RunUnknown => "run-unknown",
+            Code::AlreadyAnswered => "already-answered",
+            Code::RunEnded => "run-ended",
+            Code::RunIdReused => "run-id-reused",
+            Code::AnswerForm => "answer-form",
+            Code::AnswerIncomplete => "answer-incomplete",
+            Code::AnswerUnknownAsk => "answer-unknown-ask",
+            Code::AnswerDuplicate => "answer-duplicate",
+            Code::RunInput => "run-input",
+            Code::NoOpenAsk => "no-open-ask",
+            Code::FingerprintAmbiguous => "fingerprint-ambiguous",
+            Code::QueueFull => "queue-full",
+            Code::AgentOffline => "agent-offline",
+            Code::ChainTooLong => "chain-too-long",
+            Code::RegistrationMalformed => "registration-malformed",
+        }
+    }
+}
+
+/// Who closed an ask before the caller did, told to the loser of the race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Winner {
+    /// The authority under which the ask was closed; `None` for an open ask
+    /// answered without a signature.
+    pub authority: Option<PublicKey>,
+    /// Unix seconds.
+    pub at_s: u64,
+}
+
+/// Our answer to someone: a stable code and one sentence with a way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What clients compare.
+    pub code: Code,
+    /// *place: fact, expectation*.
+    pub sentence: String,
+    /// With `already-answered`: who was first, and when.
+    pub winner: Option<Winner>,
+}
+
+impl Refusal {
+    /// A refusal with its sentence.
+    pub fn new(code: Code, sentence: impl Into<String>) -> Self {
+        Refusal { code, sentence: sentence.into(), winner: None }
+    }
+
+    pub(crate) fn already_answered(winner: Winner) -> Self {
+        let who = winner.authority.map_or_else(|| "somebody".to_owned(), |key| key.fingerprint().to_string());
+        Refusal {
+            code: Code::AlreadyAnswered,
+            sentence: format!(
+                "answer: {who} answered this ask at {}, read the run for what follows",
+                moment_text(winner.at_s)
+            ),
+            winner: Some(winner),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.sentence, self.code.as_str())
+    }
+}
+
+/// Our own failure. Nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The database said no: disk full, corruption, a lock never released.
+    #[error("record: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A row that our own code wrote does not parse.
+    #[error("record: {0} does not read back")]
+    Corrupt(&'static str),
+}
+
+/// Either kind of no.
+#[derive(Debug, thiserror::Error)]
+pub enum No {
+    /// Our answer to someone.
+    #[error("{0}")]
+    Refusal(Box<Refusal>),
+    /// Our own failure.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl From<Refusal> for No {
+    fn from(refusal: Refusal) -> Self {
+        No::Refusal(Box::new(refusal))
+    }
+}
+
+impl From<rusqlite::Error> for No {
+    fn from(error: rusqlite::Error) -> Self {
+        No::Fault(Fault::Database(error))
+    }
+}
+
+impl From<CertError> for No {
+    fn from(error: CertError) -> Self {
+        let code = match error.code() {
+            "certificate-not-signer" => Code::CertificateNotSigner,
+            "certificate-not-accepted" => Code::CertificateNotAccepted,
+            _ => Code::CertificateExpired,
+        };
+        Refusal::new(code, error.to_string()).into()
+    }
+}
+
+impl From<ActError> for No {
+    fn from(error: ActError) -> Self {
+        let code = if error.code() == "act-stale" { Code::ActStale } else { Code::NotAnAuthority };
+        Refusal::new(code, error.to_string()).into()
+    }
+}
+
+impl From<PresenterError> for No {
+    fn from(error: PresenterError) -> Self {
+        Refusal::new(Code::PresenterProof, error.to_string()).into()
+    }
+}
+
+/// Why the file could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFault {
+    /// The file cannot be read or written.
+    #[error("record: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// The file was written by another version of this program.
+    #[error(
+        "record: the file is at version {found}, this build knows {known}: run the newer build, or restore a backup"
+    )]
+    Version {
+        /// `user_version` of the file.
+        found: i64,
+        /// The newest version this build writes.
+        known: i64,
+    },
+    /// The file belongs to a witness with another key.
+    #[error("record: the file belongs to witness {found}, the key given is {given}: start with the key that made it")]
+    OtherWitness {
+        /// Fingerprint on record.
+        found: String,
+        /// Fingerprint of the key given.
+        given: String,
+    },
+}

@@ -1,0 +1,292 @@
+//! What a provider says about a run: the verdict on an offer, events, the finish.
+//! Whoever says it is known by the key of its link, and only the claimer may speak.
+
+use wikala_certs::Moment;
+use wikala_chain::{Digest, PublicKey};
+
+use crate::ids::RunId;
+use crate::model::{Effect, Entry, Fact, ItemKind, LinkId, Mark, Question, Status, Verdict, Words};
+use crate::refusal::{Code, No, Refusal};
+use crate::store::agents::{AgentRow, Strike};
+use crate::store::asks::{ClosedAs, Closer, ItemRow};
+use crate::store::runs::RunRow;
+use crate::{RETRY_S, TOLERANCE, Witness};
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// On record, and on its way to the subscribers.
+    Recorded,
+    /// Its sequence number came before: dropped.
+    Duplicate,
+}
+
+impl Witness {
+    /// A provider's verdict on an offer. A late one matches nothing: false.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn verdict(&mut self, now: Moment, link: LinkId, id: &RunId, verdict: Verdict) -> Result<bool, No> {
+        let Some(provider) = self.store.link_provider(link)? else { return Ok(false) };
+        let Some(run) = self.store.run(id)? else { return Ok(false) };
+        if run.status != Status::Offering || run.link != Some(link) {
+            return Ok(false);
+        }
+        match verdict {
+            Verdict::Accepted => {
+                if !self.store.claim(id, link, now)? {
+                    return Ok(false);
+                }
+                self.note(id, Entry::Mark(Mark::Claimed), now)?;
+                if run.cancel_requested {
+                    self.outbox.push(Effect::AskToStop { link, run: id.clone() });
+                }
+            }
+            Verdict::Declined => {
+                // Only its own word counts against it: without a declared capacity there is none.
+                let had_room = match self.store.live_link(provider)? {
+                    Some((_, Some(capacity))) => self.store.load_on_link(link)? <= capacity,
+                    _ => false,
+                };
+                self.back_to_queue(now, &run, link)?;
+                if had_room {
+                    self.strike(now, provider, Strike::DeclinedWithRoom)?;
+                }
+            }
+            Verdict::Refused(reason) => {
+                if run.cancel_requested {
+                    self.end_run(now, id, Status::Cancelled, None, false)?;
+                } else {
+                    self.end_run(now, id, Status::Failed, Some(&reason), false)?;
+                }
+                self.store.release(id)?;
+            }
+        }
+        self.offer_ready(now, provider)?;
+        Ok(true)
+    }
+
+    /// An event of a run, with the fact the door read out of it.
+    ///
+    /// # Errors
+    /// `run-unknown` for a run that is not this provider's, `run-ended` for one
+    /// that is not open for its words.
+    pub fn event(
+        &mut self,
+        now: Moment,
+        link: LinkId,
+        id: &RunId,
+        fact: Fact,
+        words: Words,
+        seq: Option<u64>,
+    ) -> Result<Heard, No> {
+        let (run, agent) = self.claimed(link, id)?;
+        match run.status {
+            Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
+                self.resend_cancel(&run, link);
+            }
+            // Only a new beginning continues a pause; stray words after it do not.
+            Status::InputRequired if matches!(fact, Fact::Started | Fact::Failed(_)) => {
+                self.provider_goes_on(now, &run, &agent, link)?;
+            }
+            _ => return Err(not_open(&run)),
+        }
+        if let Some(seq) = seq {
+            if seq <= run.link_seq {
+                return Ok(Heard::Duplicate);
+            }
+            if seq > run.link_seq + 1 {
+                self.note(id, Entry::Mark(Mark::LinkGap { expected: run.link_seq + 1, received: seq }), now)?;
+            }
+            self.store.set_link_seq(id, seq)?;
+        }
+        self.note(id, Entry::Words(words), now)?;
+        match fact {
+            Fact::Started | Fact::Said => {}
+            Fact::CallOpened(call) => self.store.announce_call(id, &call)?,
+            Fact::CallAnswered(call) => self.store.settle_call(id, &call)?,
+            Fact::Failed(reason) => self.provider_failed(now, &run, &reason)?,
+            Fact::Ended { questions, pending, cancelled } => {
+                self.settle(now, &run, &agent, questions, pending, cancelled)?;
+            }
+        }
+        Ok(Heard::Recorded)
+    }
+
+    /// The provider is done with a run. A stream that ends without a terminal
+    /// event never looks like a clean end.
+    ///
+    /// # Errors
+    /// `run-unknown` for a run that is not this provider's.
+    pub fn finish(&mut self, now: Moment, link: LinkId, id: &RunId) -> Result<(), No> {
+        let (run, agent) = self.claimed(link, id)?;
+        if !run.held || !self.store.take_over(id, link)? {
+            return Err(not_open(&run));
+        }
+        match run.status {
+            Status::Cancelling => self.end_run(now, id, Status::Cancelled, None, false)?,
+            Status::Running => {
+                self.end_run(now, id, Status::Failed, Some("provider_stream_ended_without_finishing"), false)?;
+            }
+            _ => {}
+        }
+        self.store.release(id)?;
+        if run.status == Status::Completed {
+            self.store.forgive(agent.id.provider)?;
+        }
+        self.store.retry_now(agent.id.provider)?;
+        self.offer_ready(now, agent.id.provider)
+    }
+
+    /// A run of the provider behind a live link. Unknown and foreign are told alike.
+    fn claimed(&self, link: LinkId, id: &RunId) -> Result<(RunRow, AgentRow), No> {
+        let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is no run of yours"));
+        let provider = self.store.link_provider(link)?.ok_or_else(unknown)?;
+        let run = self.store.run(id)?.ok_or_else(unknown)?;
+        let agent = self.store.agent_row(run.agent)?.ok_or(crate::Fault::Corrupt("run.agent"))?;
+        if agent.id.provider != provider {
+            return Err(unknown().into());
+        }
+        Ok((run, agent))
+    }
+
+    pub(crate) fn resend_cancel(&mut self, run: &RunRow, link: LinkId) {
+        // It came back on another link: the request may have been lost with the old one.
+        if run.cancel_requested && run.link != Some(link) {
+            self.outbox.push(Effect::AskToStop { link, run: run.id.clone() });
+        }
+    }
+
+    /// The provider may answer its own ask, visibly: the record says it was it.
+    fn provider_goes_on(&mut self, now: Moment, run: &RunRow, agent: &AgentRow, link: LinkId) -> Result<(), No> {
+        if !self.store.go_on(&run.id, link, now)? {
+            return Err(not_open(run));
+        }
+        if let Some(ask) = self.store.newest_ask(&run.id)? {
+            let provider = Some(agent.id.provider);
+            let closer = Closer { authority: provider, signer: provider, answer: None };
+            self.store.close_ask(&run.id, ask.ordinal, ClosedAs::ByProvider, closer, now)?;
+            let mark =
+                Mark::Answered { ordinal: ask.ordinal, authority: Some(agent.id.provider.to_hex()), by_provider: true };
+            self.note(&run.id, Entry::Mark(mark), now)?;
+        }
+        self.store.settle_all_calls(&run.id)?;
+        Ok(())
+    }
+
+    fn provider_failed(&mut self, now: Moment, run: &RunRow, reason: &str) -> Result<(), No> {
+        // Asked to stop, it stopped with an error: that is a cancelled run.
+        if run.cancel_requested {
+            self.end_run(now, &run.id, Status::Cancelled, Some(reason), true)
+        } else {
+            self.end_run(now, &run.id, Status::Failed, Some(reason), true)
+        }
+    }
+
+    /// The last word of a leg: it asks, or it is done.
+    fn settle(
+        &mut self,
+        now: Moment,
+        run: &RunRow,
+        agent: &AgentRow,
+        questions: Vec<Question>,
+        pending: Option<Vec<String>>,
+        cancelled: bool,
+    ) -> Result<(), No> {
+        let calls = match pending {
+            Some(declared) => declared,
+            None => self.store.unanswered_calls(&run.id)?,
+        };
+        let ordinal = self.store.newest_ask(&run.id)?.map_or(1, |ask| ask.ordinal + 1);
+        let items = items_of(&run.id, ordinal, questions, calls);
+        if items.is_empty() {
+            let status = if cancelled { Status::Cancelled } else { Status::Completed };
+            return self.end_run(now, &run.id, status, None, true);
+        }
+        if !self.store.pause(&run.id, now)? {
+            return Err(not_open(run));
+        }
+        let thread = self.store.thread(&run.thread)?.ok_or(crate::Fault::Corrupt("run.thread"))?;
+        let set = self.set_of(run, &thread, agent, None);
+        let question = items.iter().map(|item| item.question.as_str()).collect::<Vec<_>>().join("\n");
+        self.store.insert_ask(&run.id, ordinal, set, Digest::of(question.as_bytes()), &items, now)?;
+        let asks = items.into_iter().map(|item| item.id).collect();
+        self.note(&run.id, Entry::Mark(Mark::Paused { ordinal, asks }), now)?;
+        Ok(())
+    }
+
+    /// Ends a run: the guard first, then the terminal entry every subscriber gets.
+    pub(crate) fn end_run(
+        &mut self,
+        now: Moment,
+        id: &RunId,
+        status: Status,
+        reason: Option<&str>,
+        in_words: bool,
+    ) -> Result<(), No> {
+        if !self.store.end(id, status, reason, now)? {
+            return Err(Refusal::new(Code::RunEnded, format!("run: {id} has ended before")).into());
+        }
+        if let Some(ask) = self.store.newest_ask(id)? {
+            self.store.close_ask(id, ask.ordinal, ClosedAs::Failed, Closer::default(), now)?;
+        }
+        self.store.settle_all_calls(id)?;
+        let mark = Mark::Ended { status: status.as_str().to_owned(), reason: reason.map(str::to_owned), in_words };
+        let place = self.note(id, Entry::Mark(mark), now)?;
+        self.store.set_ended(id, place)?;
+        Ok(())
+    }
+
+    /// An offer came to nothing: cancelled if that was asked meanwhile, else queued again.
+    pub(crate) fn back_to_queue(&mut self, now: Moment, run: &RunRow, link: LinkId) -> Result<(), No> {
+        if run.cancel_requested {
+            self.end_run(now, &run.id, Status::Cancelled, None, false)?;
+            self.store.release(&run.id)?;
+        } else {
+            self.store.requeue(&run.id, link, now.as_secs() + RETRY_S, now)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn strike(&mut self, now: Moment, provider: PublicKey, what: Strike) -> Result<(), No> {
+        if self.store.strike(provider, what, TOLERANCE)?
+            && let Some((link, _)) = self.store.live_link(provider)?
+        {
+            self.drop_link(now, link)?;
+            self.outbox.push(Effect::Close {
+                link,
+                reason: "withdrawn: too many offers unanswered, declined or never ended, register again",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The open items: the questions asked, and the announced calls nobody answered.
+/// A pause without ids gets one, from the run and the pause.
+fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
+    let mut items: Vec<ItemRow> = Vec::new();
+    let mut about: Vec<String> = Vec::new();
+    for question in questions {
+        let id = question.id.unwrap_or_else(|| format!("{run}.{ordinal}"));
+        about.extend(question.call);
+        if !items.iter().any(|item| item.id == id) {
+            items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text });
+        }
+    }
+    for call in calls {
+        if !about.contains(&call) && !items.iter().any(|item| item.id == call) {
+            let question = serde_json::Value::String(call.clone()).to_string();
+            items.push(ItemRow { id: call, kind: ItemKind::Call, question });
+        }
+    }
+    items
+}
+
+fn not_open(run: &RunRow) -> No {
+    Refusal::new(
+        Code::RunEnded,
+        format!("run: {} is {}, it takes no more words on this link", run.id, run.status.as_str()),
+    )
+    .into()
+}

@@ -261,6 +261,6 @@ impl<'t> Scan<'t> {
     }
 
     fn fault(&self, what: &'static str) -> JsonError {
-        JsonError::Malformed { what, at: self.at }
+        JsonError::Malformed(format!("{what} at byte {}", self.at))
     }
 }

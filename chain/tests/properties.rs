@@ -2,7 +2,9 @@
 
 use rand::rngs::Xoshiro128PlusPlus;
 use rand::{RngExt, SeedableRng};
-use wikala_chain::{AgentName, Chain, MAX_HOPS, PrefixCache, SigningKey, Target, VerifiedChain};
+use wikala_chain::{
+    AgentName, Chain, MAX_HOPS, PrefixCache, SigningKey, Target, VerifiedChain, base64url,
+};
 
 fn key(n: u8) -> SigningKey {
     SigningKey::from_seed([n; 32])
@@ -101,6 +103,59 @@ fn decode_of_encode_is_identity() {
         assert_eq!(read.head().0, chain.hops()[0].actor());
         assert_eq!(read.presenter().0, chain.hops().last().unwrap().actor());
     }
+}
+
+/// Claims edited at random and signed by the key they began with: nothing
+/// panics, and whatever is accepted says to an ordinary JSON reader what it says to us.
+#[test]
+fn edited_claims_are_refused_or_read_alike() {
+    let mut rng = Xoshiro128PlusPlus::seed_from_u64(11);
+    let (me, alphabet) = (key(1), br#"{}[]:,"\nul0129abcdef A"#);
+    let begun = VerifiedChain::start(&me)
+        .dispatch(&me, target(2, "x"))
+        .unwrap();
+    let read = |token: &str| {
+        let claims = base64url::decode(token.split('.').nth(1).unwrap()).unwrap();
+        (token.split('.').next().unwrap().to_owned(), claims)
+    };
+    let (header, claims) = read(begun.hops()[1].token());
+    let cache = PrefixCache::disabled();
+    let mut accepted = 0;
+    for round in 0..3_000 {
+        let mut edited = claims.clone();
+        for _ in 0..rng.random_range(1..4) {
+            let at = rng.random_range(0..edited.len());
+            match rng.random_range(0..3) {
+                0 => drop(edited.remove(at)),
+                1 => edited.insert(at, alphabet[rng.random_range(0..alphabet.len())]),
+                _ => edited[at] = alphabet[rng.random_range(0..alphabet.len())],
+            }
+        }
+        let signed = format!("{header}.{}", base64url::encode(&edited));
+        let signature = base64url::encode(me.sign(signed.as_bytes()).as_bytes());
+        let tokens = vec![
+            begun.hops()[0].token().to_owned(),
+            format!("{signed}.{signature}"),
+        ];
+        let Ok(chain) = Chain::parse(tokens).unwrap().verify(&cache) else {
+            continue;
+        };
+        accepted += 1;
+        let theirs: serde_json::Value = serde_json::from_slice(&edited).unwrap();
+        let hop = &chain.hops()[1];
+        assert_eq!(
+            theirs["actorPublicKey"],
+            hop.actor().to_hex(),
+            "round {round}"
+        );
+        assert_eq!(theirs["prevHash"], hop.prev().unwrap().to_hex());
+        let to = hop
+            .dispatched_to()
+            .map(|to| (to.provider.to_hex(), to.name.to_string()));
+        let at = |member: &str| theirs["dispatchedTo"][member].as_str().map(str::to_owned);
+        assert_eq!(to, at("providerKey").zip(at("name")));
+    }
+    assert!(accepted > 10, "{accepted} edits kept the claims in order");
 }
 
 #[test]

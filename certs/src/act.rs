@@ -73,24 +73,14 @@ impl SignedAct<Resolve> {
     /// # Errors
     /// `act-signature`.
     pub fn resolve(proof: &Proof, run: &str) -> Result<Self, ActError> {
-        Self::verify(
-            proof,
-            run,
-            payload::resolve(run, proof.timestamp),
-            Form::Resolve,
-        )
+        Self::verify(proof, run, payload::resolve(run, proof.timestamp), Form::Resolve)
     }
 
     /// Verifies a proof as `wikala-answer` over these asks and this answer.
     ///
     /// # Errors
     /// `act-signature`.
-    pub fn answer(
-        proof: &Proof,
-        run: &str,
-        asks: &[&str],
-        answer: &[u8],
-    ) -> Result<Self, ActError> {
+    pub fn answer(proof: &Proof, run: &str, asks: &[&str], answer: &[u8]) -> Result<Self, ActError> {
         let payload = payload::answer(run, asks, answer, proof.timestamp);
         Self::verify(proof, run, payload, Form::Answer)
     }
@@ -108,30 +98,20 @@ impl SignedAct<Cancel> {
     /// `act-signature`.
     pub fn cancel(proof: &Proof, run: &str) -> Result<Self, ActError> {
         // The form is a resolve's property; a cancel has one and never shows it.
-        Self::verify(
-            proof,
-            run,
-            payload::cancel(run, proof.timestamp),
-            Form::Resolve,
-        )
+        Self::verify(proof, run, payload::cancel(run, proof.timestamp), Form::Resolve)
     }
 }
 
 impl<A: Act> SignedAct<A> {
     fn verify(proof: &Proof, run: &str, payload: Payload, form: Form) -> Result<Self, ActError> {
-        let wrong =
-            |sentence: String| ActError::new("act-signature", format!("{}: {sentence}", A::NAME));
+        let wrong = |sentence: String| ActError::new("act-signature", format!("{}: {sentence}", A::NAME));
         // A nonce is not among an act's signed bytes: anyone could have put it there.
         if proof.nonce.is_some() {
-            return Err(wrong(
-                "carries a nonce, which this act does not sign".into(),
-            ));
+            return Err(wrong("carries a nonce, which this act does not sign".into()));
         }
         if !proof.covers(&payload) {
             let signer = proof.public_key.fingerprint();
-            return Err(wrong(format!(
-                "signature of {signer} does not verify for this run and time"
-            )));
+            return Err(wrong(format!("signature of {signer} does not verify for this run and time")));
         }
         Ok(SignedAct {
             run: run.to_owned(),
@@ -171,33 +151,18 @@ impl<A: Act> SignedAct<A> {
     ///
     /// # Errors
     /// `not-an-authority`.
-    pub fn stand(
-        self,
-        set: &AuthoritySet,
-        acting: Option<&ActingFor>,
-    ) -> Result<Standing<A>, ActError> {
-        let behind = acting
-            .filter(|acting| acting.delegate() == self.signer)
-            .map(ActingFor::authority);
+    pub fn stand(self, set: &AuthoritySet, acting: Option<&ActingFor>) -> Result<Standing<A>, ActError> {
+        let behind = acting.filter(|acting| acting.delegate() == self.signer).map(ActingFor::authority);
         let authority = if set.is_open() {
             Some(behind.unwrap_or(self.signer))
         } else {
-            [Some(self.signer), behind]
-                .into_iter()
-                .flatten()
-                .find(|key| set.contains(key))
+            [Some(self.signer), behind].into_iter().flatten().find(|key| set.contains(key))
         };
         match authority {
-            Some(authority) => Ok(Standing {
-                authority,
-                signed: self,
-            }),
+            Some(authority) => Ok(Standing { authority, signed: self }),
             None => {
                 let signer = self.signer.fingerprint();
-                let sentence = format!(
-                    "{}: {signer} is neither head nor provider of this run",
-                    A::NAME
-                );
+                let sentence = format!("{}: {signer} is neither head nor provider of this run", A::NAME);
                 Err(ActError::new("not-an-authority", sentence))
             }
         }
@@ -246,10 +211,7 @@ impl<A: Act> Standing<A> {
             let sentence = format!("{}: {}", A::NAME, staleness(now, self.timestamp()));
             return Err(ActError::new("act-stale", sentence));
         }
-        Ok(Authorized {
-            standing: self,
-            at: now,
-        })
+        Ok(Authorized { standing: self, at: now })
     }
 }
 

@@ -44,8 +44,7 @@ impl Certificate {
                 "delegatePublicKey" => delegate = Some(parse_key(&key, raw)?),
                 "expiresAt" => {
                     let seconds = json::integer(raw);
-                    expires_at =
-                        Some(seconds.map_err(|_| malformed("expiresAt is not whole seconds"))?);
+                    expires_at = Some(seconds.map_err(|_| malformed("expiresAt is not whole seconds"))?);
                 }
                 "signature" => signature = Some(parse_signature(&key, raw)?),
                 "acceptance" => acceptance = Some(parse_signature(&key, raw)?),
@@ -69,34 +68,20 @@ impl Certificate {
     /// `certificate-signature`. A wrong acceptance is not a missing one: whoever
     /// put it there meant it to count.
     pub fn verify(self) -> Result<SignedCertificate, CertError> {
-        let wrong = |sentence: String| {
-            CertError::new("certificate-signature", format!("certificate: {sentence}"))
-        };
+        let wrong = |sentence: String| CertError::new("certificate-signature", format!("certificate: {sentence}"));
         let says = payload::delegate(&self.delegate, self.expires_at);
-        if self
-            .authority
-            .verify(says.as_bytes(), &self.signature)
-            .is_err()
-        {
-            return Err(wrong(format!(
-                "not signed by {}",
-                self.authority.fingerprint()
-            )));
+        if self.authority.verify(says.as_bytes(), &self.signature).is_err() {
+            return Err(wrong(format!("not signed by {}", self.authority.fingerprint())));
         }
         let id = payload::certificate_id(&self.authority, &self.delegate, self.expires_at);
         if let Some(acceptance) = &self.acceptance {
             let yes = payload::accept(&id);
             if self.delegate.verify(yes.as_bytes(), acceptance).is_err() {
                 let delegate = self.delegate.fingerprint();
-                return Err(wrong(format!(
-                    "acceptance is not signed by the delegate {delegate}"
-                )));
+                return Err(wrong(format!("acceptance is not signed by the delegate {delegate}")));
             }
         }
-        Ok(SignedCertificate {
-            id,
-            certificate: self,
-        })
+        Ok(SignedCertificate { id, certificate: self })
     }
 }
 
@@ -124,20 +109,8 @@ impl SignedCertificate {
             return Err(CertError::not_signer(&delegate.public(), &self.delegate()));
         }
         let acceptance = delegate.sign(payload::accept(&self.id).as_bytes());
-        let Certificate {
-            authority,
-            delegate,
-            expires_at,
-            signature,
-            ..
-        } = self.certificate;
-        Ok(Self::assemble(
-            authority,
-            delegate,
-            expires_at,
-            signature,
-            Some(acceptance),
-        ))
+        let Certificate { authority, delegate, expires_at, signature, .. } = self.certificate;
+        Ok(Self::assemble(authority, delegate, expires_at, signature, Some(acceptance)))
     }
 
     /// Writes the text that belongs to values signed here.
@@ -158,14 +131,7 @@ impl SignedCertificate {
         }
         let raw = object.to_raw().get().to_owned();
         let id = payload::certificate_id(&authority, &delegate, expires_at);
-        let certificate = Certificate {
-            authority,
-            delegate,
-            expires_at,
-            signature,
-            acceptance,
-            raw,
-        };
+        let certificate = Certificate { authority, delegate, expires_at, signature, acceptance, raw };
         SignedCertificate { id, certificate }
     }
 
@@ -236,14 +202,10 @@ impl ActingFor {
         let late = now.since(Moment::from_secs(expires_at));
         if late > 0 {
             let who = authority.fingerprint();
-            let sentence =
-                format!("certificate: of {who}, expired {late} s ago, a live one expected");
+            let sentence = format!("certificate: of {who}, expired {late} s ago, a live one expected");
             return Err(CertError::new("certificate-expired", sentence));
         }
-        Ok(ActingFor {
-            delegate,
-            authority,
-        })
+        Ok(ActingFor { delegate, authority })
     }
 
     /// The key that acts.
@@ -261,9 +223,7 @@ impl CertError {
     /// `certificate-not-signer`: the delegate signed neither hop 0 nor the act.
     pub fn not_signer(signer: &PublicKey, delegate: &PublicKey) -> Self {
         let (signer, delegate) = (signer.fingerprint(), delegate.fingerprint());
-        let sentence = format!(
-            "certificate: for {delegate}, but {signer} signed, one for the signer expected"
-        );
+        let sentence = format!("certificate: for {delegate}, but {signer} signed, one for the signer expected");
         Self::new("certificate-not-signer", sentence)
     }
 

@@ -45,10 +45,7 @@ pub const fn is_fresh(now: Moment, signed_at: u64) -> bool {
 
 /// `signed 71 s ago, window is 60 s`: the sentence of everything stale.
 pub(crate) fn staleness(now: Moment, signed_at: u64) -> String {
-    let (apart, side) = (
-        now.0.abs_diff(signed_at),
-        if signed_at > now.0 { "ahead" } else { "ago" },
-    );
+    let (apart, side) = (now.0.abs_diff(signed_at), if signed_at > now.0 { "ahead" } else { "ago" });
     format!("signed {apart} s {side}, window is {WINDOW_S} s")
 }
 
@@ -59,29 +56,12 @@ mod tests {
     #[test]
     fn the_window_is_exact_on_both_sides() {
         let now = Moment::from_secs(1_764_540_000);
-        for (off, fresh) in [
-            (0, true),
-            (59, true),
-            (60, true),
-            (61, false),
-            (u64::MAX, false),
-        ] {
-            assert_eq!(
-                is_fresh(now, now.as_secs().saturating_sub(off)),
-                fresh,
-                "-{off}"
-            );
-            assert_eq!(
-                is_fresh(now, now.as_secs().saturating_add(off)),
-                fresh,
-                "+{off}"
-            );
+        for (off, fresh) in [(0, true), (59, true), (60, true), (61, false), (u64::MAX, false)] {
+            assert_eq!(is_fresh(now, now.as_secs().saturating_sub(off)), fresh, "-{off}");
+            assert_eq!(is_fresh(now, now.as_secs().saturating_add(off)), fresh, "+{off}");
         }
         assert!(is_fresh(Moment::from_secs(0), 60) && !is_fresh(Moment::from_secs(0), 61));
         assert_eq!(Moment::from_secs(5).since(Moment::from_secs(9)), 0);
-        assert_eq!(
-            Moment::from_secs(u64::MAX).plus(1),
-            Moment::from_secs(u64::MAX)
-        );
+        assert_eq!(Moment::from_secs(u64::MAX).plus(1), Moment::from_secs(u64::MAX));
     }
 }

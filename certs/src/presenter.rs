@@ -34,32 +34,20 @@ impl SignedPresenter {
         tip: Option<Digest>,
     ) -> Result<Self, PresenterError> {
         let Some(nonce) = &proof.nonce else {
-            return Err(refused(
-                "has no nonce, 32 lower-case hex digits expected".into(),
-            ));
+            return Err(refused("has no nonce, 32 lower-case hex digits expected".into()));
         };
         let payload = payload::present(witness, provider, name, tip, nonce, proof.timestamp);
         if !proof.covers(&payload) {
             let signer = proof.public_key.fingerprint();
-            return Err(refused(format!(
-                "signature of {signer} does not verify for this witness, agent and chain"
-            )));
+            return Err(refused(format!("signature of {signer} does not verify for this witness, agent and chain")));
         }
-        Ok(SignedPresenter {
-            signer: proof.public_key,
-            timestamp: proof.timestamp,
-            digest: payload.digest(),
-        })
+        Ok(SignedPresenter { signer: proof.public_key, timestamp: proof.timestamp, digest: payload.digest() })
     }
 
     /// From an HTTP message signature (RFC 9421) that the door has verified
     /// over its signature base: its key, its `created`, the base's SHA-256.
     pub fn from_http(signer: PublicKey, created: u64, digest: Digest) -> Self {
-        SignedPresenter {
-            signer,
-            timestamp: created,
-            digest,
-        }
+        SignedPresenter { signer, timestamp: created, digest }
     }
 
     /// The key whose signature was verified.
@@ -85,10 +73,7 @@ impl SignedPresenter {
         if !is_fresh(now, self.timestamp) {
             return Err(refused(staleness(now, self.timestamp)));
         }
-        Ok(Presented {
-            signed: self,
-            at: now,
-        })
+        Ok(Presented { signed: self, at: now })
     }
 }
 

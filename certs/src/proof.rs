@@ -1,9 +1,7 @@
 //! The proof as JSON carries it: who, when, signature.
 
 use wikala_chain::json::{self, JsonError};
-use wikala_chain::{
-    AgentName, Digest, Payload, PublicKey, RawObject, Signature, SigningKey, is_nonce, payload,
-};
+use wikala_chain::{AgentName, Digest, Payload, PublicKey, RawObject, Signature, SigningKey, is_nonce, payload};
 
 use crate::error::ProofError;
 use crate::moment::Moment;
@@ -37,25 +35,19 @@ impl Proof {
         })?;
         let (mut public_key, mut timestamp, mut signature, mut nonce) = (None, None, None, None);
         for (key, raw) in members {
-            let text =
-                || json::string(raw).ok_or_else(|| malformed(format!("{key} is not a string")));
+            let text = || json::string(raw).ok_or_else(|| malformed(format!("{key} is not a string")));
             match &*key {
                 "publicKey" => {
                     let admitted = PublicKey::from_hex(&text()?);
-                    public_key =
-                        Some(admitted.map_err(|error| malformed(format!("publicKey: {error}")))?);
+                    public_key = Some(admitted.map_err(|error| malformed(format!("publicKey: {error}")))?);
                 }
                 "timestamp" => {
                     let seconds = json::integer(raw);
-                    timestamp =
-                        Some(seconds.map_err(|_| malformed("timestamp is not whole seconds"))?);
+                    timestamp = Some(seconds.map_err(|_| malformed("timestamp is not whole seconds"))?);
                 }
                 "signature" => {
                     let read = Signature::from_hex(&text()?);
-                    signature =
-                        Some(read.map_err(|_| {
-                            malformed("signature is not 128 lower-case hex digits")
-                        })?);
+                    signature = Some(read.map_err(|_| malformed("signature is not 128 lower-case hex digits"))?);
                 }
                 "nonce" => {
                     let read = text()?;
@@ -95,12 +87,7 @@ impl Proof {
 
     /// Signs `wikala-answer`: as a resolve, bound to these asks and this answer.
     pub fn answer(key: &SigningKey, run: &str, asks: &[&str], answer: &[u8], now: Moment) -> Self {
-        Self::sign(
-            key,
-            &payload::answer(run, asks, answer, now.as_secs()),
-            now,
-            None,
-        )
+        Self::sign(key, &payload::answer(run, asks, answer, now.as_secs()), now, None)
     }
 
     /// Signs `funduq-cancel`: "I ask this run to stop, now".
@@ -124,19 +111,12 @@ impl Proof {
     }
 
     fn sign(key: &SigningKey, payload: &Payload, now: Moment, nonce: Option<String>) -> Self {
-        Proof {
-            public_key: key.public(),
-            timestamp: now.as_secs(),
-            signature: key.sign(payload.as_bytes()),
-            nonce,
-        }
+        Proof { public_key: key.public(), timestamp: now.as_secs(), signature: key.sign(payload.as_bytes()), nonce }
     }
 
     /// Whether the claimed key signed this payload.
     pub(crate) fn covers(&self, payload: &Payload) -> bool {
-        self.public_key
-            .verify(payload.as_bytes(), &self.signature)
-            .is_ok()
+        self.public_key.verify(payload.as_bytes(), &self.signature).is_ok()
     }
 }
 

@@ -25,9 +25,7 @@ mod tests {
         for bytes in [&b""[..], b"a", b"ab", b"abc", &[0xff, 0xef, 0xbe]] {
             assert_eq!(decode(&encode(bytes)).as_deref(), Some(bytes));
         }
-        for bad in [
-            "YQ==", "YR", "Y", "YQ\n", " YQ", "+/8", "YW=", "YWI=", "Y Q",
-        ] {
+        for bad in ["YQ==", "YR", "Y", "YQ\n", " YQ", "+/8", "YW=", "YWI=", "Y Q"] {
             assert_eq!(decode(bad), None, "{bad}");
         }
         // Every two-character text: read only if it is its own re-encoding.

@@ -23,14 +23,8 @@ struct Generations<K, V> {
 impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
     /// Holds at most `capacity` entries (0 or 1: none).
     pub(crate) fn new(capacity: usize) -> Self {
-        let generations = Generations {
-            young: HashMap::new(),
-            old: HashMap::new(),
-        };
-        Recent {
-            half: capacity / 2,
-            generations: Mutex::new(generations),
-        }
+        let generations = Generations { young: HashMap::new(), old: HashMap::new() };
+        Recent { half: capacity / 2, generations: Mutex::new(generations) }
     }
 
     pub(crate) fn find(&self, key: &K) -> Option<V> {
@@ -60,9 +54,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
     // A thread that panicked while holding the lock cannot have left a wrong
     // entry behind, only a missing one.
     fn lock(&self) -> MutexGuard<'_, Generations<K, V>> {
-        self.generations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -53,14 +53,8 @@ impl Chain {
             return Err(ChainError::list(Flaw::NotAList));
         };
         check_length(values.len())?;
-        let read = |(n, raw): (usize, &&RawValue)| {
-            json::string(raw.get()).ok_or(ChainError::at(n, Flaw::NotAString))
-        };
-        let tokens = values
-            .iter()
-            .enumerate()
-            .map(read)
-            .collect::<Result<_, _>>()?;
+        let read = |(n, raw): (usize, &&RawValue)| json::string(raw.get()).ok_or(ChainError::at(n, Flaw::NotAString));
+        let tokens = values.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         Self::parse(tokens).map(Some)
     }
 
@@ -134,11 +128,7 @@ fn check_size(n: usize, token: &str) -> Result<(), ChainError> {
 /// The checks between neighbours: the hash link, then the successor rule.
 fn check_link(before: Option<&Hop>, hop: &Hop, n: usize) -> Result<(), Flaw> {
     let Some(before) = before else {
-        return if hop.prev().is_some() {
-            Err(Flaw::NotFirst)
-        } else {
-            Ok(())
-        };
+        return if hop.prev().is_some() { Err(Flaw::NotFirst) } else { Ok(()) };
     };
     if hop.prev() != Some(before.digest()) {
         return Err(Flaw::BrokenLink(n - 1));
@@ -171,9 +161,7 @@ pub struct VerifiedChain {
 impl VerifiedChain {
     /// Begins a chain: one hop by this key, its head and presenter.
     pub fn start(key: &SigningKey) -> Self {
-        VerifiedChain {
-            hops: vec![Hop::sign(key, None, None)],
-        }
+        VerifiedChain { hops: vec![Hop::sign(key, None, None)] }
     }
 
     /// Adds a plain hop: "I take this on".

@@ -101,10 +101,7 @@ mod tests {
     #[test]
     fn hex_is_lower_case_and_exact() {
         let digest = Digest::of(b"");
-        assert_eq!(
-            digest.to_string(),
-            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        );
+        assert_eq!(digest.to_string(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(Digest::from_hex(&digest.to_hex()), Ok(digest));
         let upper = digest.to_hex().to_uppercase();
         for bad in [&upper[..], "", "e3", &digest.to_hex()[1..], "0xe3b0", "é"] {

@@ -16,10 +16,7 @@ impl ChainError {
     }
 
     pub(crate) fn at(hop: usize, flaw: Flaw) -> Self {
-        ChainError {
-            hop: Some(hop),
-            flaw,
-        }
+        ChainError { hop: Some(hop), flaw }
     }
 
     /// The stable code clients and vectors compare, for instance `hop-broken-link`.
@@ -61,9 +58,7 @@ pub(crate) enum Flaw {
     NotJws(usize),
     #[error("{0} is not canonical base64url without padding")]
     Base64(&'static str),
-    #[error(
-        "header is not {{\"alg\":\"EdDSA\"}} with an optional \"typ\":\"JWT\" and nothing else"
-    )]
+    #[error("header is not {{\"alg\":\"EdDSA\"}} with an optional \"typ\":\"JWT\" and nothing else")]
     Header,
     #[error("claims are not one JSON object ({0})")]
     Json(String),
@@ -83,15 +78,10 @@ pub(crate) enum Flaw {
     NotFirst,
     #[error("prevHash does not match hop {0}")]
     BrokenLink(usize),
-    #[error(
-        "{0} signed the dispatch before it and is not its target, so it may only dispatch again"
-    )]
+    #[error("{0} signed the dispatch before it and is not its target, so it may only dispatch again")]
     WitnessAsParty(Fingerprint),
     #[error("signed by {signer}, the hop before it dispatched to {target}")]
-    WrongSuccessor {
-        signer: Fingerprint,
-        target: Fingerprint,
-    },
+    WrongSuccessor { signer: Fingerprint, target: Fingerprint },
 }
 
 impl Flaw {

@@ -79,22 +79,10 @@ impl Hop {
             KeyError::Malformed => Flaw::Key,
             KeyError::Weak => Flaw::WeakKey,
         })?;
-        let signed = parts
-            .signature
-            .and_then(|s| actor.verify(parts.signed, &s).ok());
+        let signed = parts.signature.and_then(|s| actor.verify(parts.signed, &s).ok());
         signed.ok_or(Flaw::Signature(actor.fingerprint()))?;
-        let Claims {
-            prev,
-            dispatched_to,
-            ..
-        } = claims;
-        Ok(Hop(Arc::new(Inner {
-            token,
-            digest,
-            actor,
-            prev,
-            dispatched_to,
-        })))
+        let Claims { prev, dispatched_to, .. } = claims;
+        Ok(Hop(Arc::new(Inner { token, digest, actor, prev, dispatched_to })))
     }
 
     /// Signs a new hop; claims in the one order, compact.
@@ -104,19 +92,12 @@ impl Hop {
         let mut claims = format!("{{\"actorPublicKey\":\"{actor}\",\"prevHash\":{prev_json}");
         if let Some(Target { provider, name }) = &to {
             let name = json::quote(name.as_str());
-            claims +=
-                &format!(",\"dispatchedTo\":{{\"providerKey\":\"{provider}\",\"name\":{name}}}");
+            claims += &format!(",\"dispatchedTo\":{{\"providerKey\":\"{provider}\",\"name\":{name}}}");
         }
         claims.push('}');
         let token = token::sign(key, &claims);
         let digest = Digest::of(token.as_bytes());
-        Hop(Arc::new(Inner {
-            token,
-            digest,
-            actor,
-            prev,
-            dispatched_to: to,
-        }))
+        Hop(Arc::new(Inner { token, digest, actor, prev, dispatched_to: to }))
     }
 }
 
@@ -155,24 +136,18 @@ impl Claims {
         for (key, raw) in members {
             match &*key {
                 "actorPublicKey" => {
-                    actor = Some(
-                        json::string(raw)
-                            .ok_or_else(|| claims("actorPublicKey is not a string"))?,
-                    );
+                    actor = Some(json::string(raw).ok_or_else(|| claims("actorPublicKey is not a string"))?);
                 }
                 "prevHash" => prev = Some(parse_prev(raw)?),
                 "dispatchedTo" => dispatched_to = Some(parse_target(raw)?),
                 _ => {
-                    return Err(claims(format!(
-                        "claim {key:?} is unknown, the set is closed"
-                    )));
+                    return Err(claims(format!("claim {key:?} is unknown, the set is closed")));
                 }
             }
         }
         Ok(Claims {
             actor: actor.ok_or_else(|| claims("actorPublicKey is missing"))?,
-            prev: prev
-                .ok_or_else(|| claims("prevHash is missing, null expected on the first hop"))?,
+            prev: prev.ok_or_else(|| claims("prevHash is missing, null expected on the first hop"))?,
             dispatched_to,
         })
     }
@@ -186,12 +161,8 @@ fn parse_prev(raw: &str) -> Result<Option<Digest>, Flaw> {
     if raw == "null" {
         return Ok(None);
     }
-    let digest = json::string(raw)
-        .and_then(|text| unhex(&text))
-        .map(Digest::from_bytes);
-    digest
-        .map(Some)
-        .ok_or_else(|| claims("prevHash is neither null nor 64 lower-case hex digits"))
+    let digest = json::string(raw).and_then(|text| unhex(&text)).map(Digest::from_bytes);
+    digest.map(Some).ok_or_else(|| claims("prevHash is neither null nor 64 lower-case hex digits"))
 }
 
 /// `{"providerKey":hex,"name":string}`, closed; the key by the actor key's
@@ -206,17 +177,12 @@ fn parse_target(raw: &str) -> Result<Target, Flaw> {
             "providerKey" => provider = text.and_then(|text| PublicKey::from_hex(&text).ok()),
             "name" => name = text.and_then(|text| AgentName::new(&text).ok()),
             _ => {
-                return Err(claims(format!(
-                    "dispatchedTo.{key:?} is unknown, the set is closed"
-                )));
+                return Err(claims(format!("dispatchedTo.{key:?} is unknown, the set is closed")));
             }
         }
     }
     Ok(Target {
-        provider: provider
-            .ok_or_else(|| claims("dispatchedTo.providerKey is not an admissible key"))?,
-        name: name.ok_or_else(|| {
-            claims("dispatchedTo.name is not 1 to 128 characters without controls")
-        })?,
+        provider: provider.ok_or_else(|| claims("dispatchedTo.providerKey is not an admissible key"))?,
+        name: name.ok_or_else(|| claims("dispatchedTo.name is not 1 to 128 characters without controls"))?,
     })
 }

@@ -69,23 +69,17 @@ impl RawObject {
     /// Reads an object; the whole text is checked as by [`check`].
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         let own = |(key, value): (Cow<'_, str>, &str)| {
-            let raw = RawValue::from_string(value.to_owned())
-                .map_err(|_| JsonError::Malformed("not a value".into()))?;
+            let raw =
+                RawValue::from_string(value.to_owned()).map_err(|_| JsonError::Malformed("not a value".into()))?;
             Ok((key.into_owned(), raw))
         };
-        let members = members(text)?
-            .into_iter()
-            .map(own)
-            .collect::<Result<_, _>>()?;
+        let members = members(text)?.into_iter().map(own).collect::<Result<_, _>>()?;
         Ok(RawObject { members })
     }
 
     /// The value under this key, as text.
     pub fn get(&self, key: &str) -> Option<&RawValue> {
-        self.members
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| &**v)
+        self.members.iter().find(|(k, _)| k == key).map(|(_, v)| &**v)
     }
 
     /// Takes the value under this key out.
@@ -137,9 +131,7 @@ impl RawObject {
 impl fmt::Debug for RawObject {
     /// Names only: values may be proofs or a caller's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(self.members.iter().map(|(k, _)| k))
-            .finish()
+        f.debug_set().entries(self.members.iter().map(|(k, _)| k)).finish()
     }
 }
 
@@ -165,11 +157,7 @@ pub fn integer(raw: &str) -> Result<u64, NotAnInteger> {
     if digits.is_empty() || !plain || (digits.len() > 1 && digits.starts_with('0')) {
         return Err(NotAnInteger);
     }
-    digits
-        .parse()
-        .ok()
-        .filter(|n| *n <= MAX_INTEGER)
-        .ok_or(NotAnInteger)
+    digits.parse().ok().filter(|n| *n <= MAX_INTEGER).ok_or(NotAnInteger)
 }
 
 #[cfg(test)]
@@ -273,26 +261,12 @@ mod tests {
         let text = r#" { "a" : 1.0 , "b\n":[ 1, 2 ] ,"c":{"d" :"\u00e9"}, "e":null } "#;
         let mut object = RawObject::parse(text).unwrap();
         let pairs: Vec<_> = object.iter().map(|(k, v)| (k, v.get())).collect();
-        assert_eq!(
-            pairs,
-            [
-                ("a", "1.0"),
-                ("b\n", "[ 1, 2 ]"),
-                ("c", r#"{"d" :"\u00e9"}"#),
-                ("e", "null")
-            ]
-        );
-        assert_eq!(
-            object.to_raw().get(),
-            r#"{"a":1.0,"b\n":[ 1, 2 ],"c":{"d" :"\u00e9"},"e":null}"#
-        );
+        assert_eq!(pairs, [("a", "1.0"), ("b\n", "[ 1, 2 ]"), ("c", r#"{"d" :"\u00e9"}"#), ("e", "null")]);
+        assert_eq!(object.to_raw().get(), r#"{"a":1.0,"b\n":[ 1, 2 ],"c":{"d" :"\u00e9"},"e":null}"#);
         assert_eq!(object.remove("b\n").unwrap().get(), "[ 1, 2 ]");
         object.set("a", RawValue::from_string("7".into()).unwrap());
         object.set("z", RawValue::from_string("[]".into()).unwrap());
-        assert_eq!(
-            object.to_raw().get(),
-            r#"{"a":7,"c":{"d" :"\u00e9"},"e":null,"z":[]}"#
-        );
+        assert_eq!(object.to_raw().get(), r#"{"a":7,"c":{"d" :"\u00e9"},"e":null,"z":[]}"#);
         assert!(object.get("b").is_none() && object.len() == 4);
         assert_eq!(RawObject::parse("{ }").unwrap().to_raw().get(), "{}");
         assert!(RawObject::parse("[]").is_err() && RawObject::new().is_empty());

@@ -17,8 +17,7 @@ const ADMITTED_KEYS: usize = 16 * 1024;
 /// Admission costs a scalar multiplication (the torsion check) and is for
 /// ever; only keys that passed are kept, so junk keys cannot crowd them out
 /// without paying for a real key each.
-static ADMITTED: LazyLock<Recent<[u8; 32], VerifyingKey>> =
-    LazyLock::new(|| Recent::new(ADMITTED_KEYS));
+static ADMITTED: LazyLock<Recent<[u8; 32], VerifyingKey>> = LazyLock::new(|| Recent::new(ADMITTED_KEYS));
 
 /// An admitted Ed25519 public key: canonical, not weak, torsion-free.
 ///
@@ -78,9 +77,7 @@ impl PublicKey {
             None => VerifyingKey::from_bytes(&self.0).map_err(|_| BadSignature)?,
         };
         let signature = ed25519_dalek::Signature::from_bytes(&signature.0);
-        point
-            .verify_strict(message, &signature)
-            .map_err(|_| BadSignature)
+        point.verify_strict(message, &signature).map_err(|_| BadSignature)
     }
 }
 
@@ -162,9 +159,7 @@ impl SigningKey {
         let mut seed = Zeroizing::new([0u8; 32]);
         // The system generator fails only where no key should be made at all;
         // there is no wire input on this path.
-        rand::rngs::SysRng
-            .try_fill_bytes(&mut seed[..])
-            .expect("the operating system gives random bytes");
+        rand::rngs::SysRng.try_fill_bytes(&mut seed[..]).expect("the operating system gives random bytes");
         SigningKey(ed25519_dalek::SigningKey::from_bytes(&seed))
     }
 

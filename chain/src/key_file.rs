@@ -26,9 +26,7 @@ const PUBLIC_EXPLICIT: [u8; 5] = [0xa1, 0x23, 3, 0x21, 0];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// Not one PEM block labelled `PRIVATE KEY`.
-    #[error(
-        "key file: not one PEM block, -----BEGIN PRIVATE KEY----- expected (encrypted keys are not read)"
-    )]
+    #[error("key file: not one PEM block, -----BEGIN PRIVATE KEY----- expected (encrypted keys are not read)")]
     NotPem,
     /// The block is not PKCS#8 for Ed25519, version 1 or 2.
     #[error("key file: not an Ed25519 key, PKCS#8 version 1 or 2 expected")]
@@ -56,13 +54,9 @@ impl SigningKey {
     /// Reads PKCS#8 PEM, version 1 or 2; when the file also holds the public
     /// key, it must be the right one.
     pub fn from_pem(text: &str) -> Result<Self, KeyFileError> {
-        let body = text
-            .trim()
-            .strip_prefix(BEGIN)
-            .and_then(|rest| rest.strip_suffix(END))
-            .ok_or(KeyFileError::NotPem)?;
-        let body: Zeroizing<String> =
-            Zeroizing::new(body.chars().filter(|c| !c.is_ascii_whitespace()).collect());
+        let body =
+            text.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END)).ok_or(KeyFileError::NotPem)?;
+        let body: Zeroizing<String> = Zeroizing::new(body.chars().filter(|c| !c.is_ascii_whitespace()).collect());
         let der = Zeroizing::new(STANDARD.decode(&*body).map_err(|_| KeyFileError::NotPem)?);
         let (seed, public) = parse_der(&der).ok_or(KeyFileError::NotEd25519)?;
         let key = SigningKey::from_seed(*seed);
@@ -98,9 +92,7 @@ fn parse_der(der: &[u8]) -> Option<(&[u8; 32], Option<&[u8; 32]>)> {
     if tail.is_empty() {
         return Some((seed, None));
     }
-    let public = tail
-        .strip_prefix(&PUBLIC_IMPLICIT)
-        .or_else(|| tail.strip_prefix(&PUBLIC_EXPLICIT))?;
+    let public = tail.strip_prefix(&PUBLIC_IMPLICIT).or_else(|| tail.strip_prefix(&PUBLIC_EXPLICIT))?;
     // Version 1 of the format has no place for a public key.
     let public = Some(public).filter(|_| *version == 1)?;
     Some((seed, Some(public.try_into().ok()?)))
@@ -158,19 +150,10 @@ Z9w7lshQhqowtrbLDFw4rXAxZuE=
     #[test]
     fn anything_else_is_refused_without_a_panic() {
         let encrypted = RFC_V1.replace("PRIVATE", "ENCRYPTED PRIVATE");
-        for bad in [
-            "",
-            "x",
-            BEGIN,
-            &format!("{BEGIN}{END}x"),
-            &encrypted,
-            &RFC_V1.replace("MC4", "MC#"),
-        ] {
+        for bad in ["", "x", BEGIN, &format!("{BEGIN}{END}x"), &encrypted, &RFC_V1.replace("MC4", "MC#")] {
             assert_eq!(public(bad), Err(KeyFileError::NotPem), "{bad}");
         }
-        let der = STANDARD
-            .decode(RFC_V2.lines().skip(1).take(3).collect::<String>())
-            .unwrap();
+        let der = STANDARD.decode(RFC_V2.lines().skip(1).take(3).collect::<String>()).unwrap();
         for cut in 0..der.len() {
             let mut short = der[..cut].to_vec();
             assert!(public(&pem(&short)).is_err(), "{cut} bytes");
@@ -178,16 +161,10 @@ Z9w7lshQhqowtrbLDFw4rXAxZuE=
                 *length = (cut - 2) as u8;
             }
             if cut != 48 && cut != 81 {
-                assert!(
-                    public(&pem(&short)).is_err(),
-                    "{cut} bytes, length put right"
-                );
+                assert!(public(&pem(&short)).is_err(), "{cut} bytes, length put right");
             }
         }
-        assert_eq!(
-            SigningKey::from_seed_hex("zz").unwrap_err(),
-            KeyFileError::NotSeedHex
-        );
+        assert_eq!(SigningKey::from_seed_hex("zz").unwrap_err(), KeyFileError::NotSeedHex);
         assert!(SigningKey::from_seed_hex(&format!("{}\n", "07".repeat(32))).is_ok());
     }
 

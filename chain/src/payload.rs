@@ -44,9 +44,7 @@ impl fmt::Display for Payload {
 /// `funduq-connect-provider:{witness_key}:{ticket}:{provider_nonce}`: a provider opens a link.
 /// Names the witness, so it cannot be carried to another; the ticket makes it good once.
 pub fn connect_provider(witness: &PublicKey, ticket: &str, nonce: &str) -> Payload {
-    Payload(format!(
-        "funduq-connect-provider:{witness}:{ticket}:{nonce}"
-    ))
+    Payload(format!("funduq-connect-provider:{witness}:{ticket}:{nonce}"))
 }
 
 /// `funduq-connect-funduq:{ticket}:{provider_nonce}`: the witness's answer, over the provider's nonce.
@@ -97,9 +95,7 @@ pub fn present(
     at_s: u64,
 ) -> Payload {
     let tip = tip.unwrap_or(Digest::ZERO);
-    Payload(format!(
-        "wikala-present:{witness}:{provider}:{name}:{tip}:{nonce}:{at_s}"
-    ))
+    Payload(format!("wikala-present:{witness}:{provider}:{name}:{tip}:{nonce}:{at_s}"))
 }
 
 /// `wikala-answer:{run_id}:{asks_digest}:{sha256hex(answer bytes)}:{timestamp}`:
@@ -163,44 +159,20 @@ mod tests {
         let (t, n, zeros) = ("aa".repeat(16), "bb".repeat(16), "0".repeat(64));
         let empty = Digest::of(b"");
         for (payload, expect) in [
-            (
-                connect_provider(&w, &t, &n),
-                format!("funduq-connect-provider:{w}:{t}:{n}"),
-            ),
-            (
-                connect_witness(&t, &n),
-                format!("funduq-connect-funduq:{t}:{n}"),
-            ),
+            (connect_provider(&w, &t, &n), format!("funduq-connect-provider:{w}:{t}:{n}")),
+            (connect_witness(&t, &n), format!("funduq-connect-funduq:{t}:{n}")),
             (delegate(&p, 9), format!("funduq-delegate:{p}:9")),
             (accept(&d), format!("wikala-accept:{d}")),
             (resolve(RUN, 9), format!("funduq-resolve:{RUN}:9")),
             (cancel(RUN, 9), format!("funduq-cancel:{RUN}:9")),
-            (
-                present(&w, &p, &name, Some(d), &n, 9),
-                format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{d}:{n}:9"),
-            ),
-            (
-                present(&w, &p, &name, None, &n, 9),
-                format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{zeros}:{n}:9"),
-            ),
-            (
-                answer(RUN, &[], b"", 9),
-                format!("wikala-answer:{RUN}:{empty}:{empty}:9"),
-            ),
-            (
-                revoke_certificate(&d, 9),
-                format!("wikala-revoke:certificate/{d}:9"),
-            ),
-            (
-                revoke_authority(&p, 9),
-                format!("wikala-revoke:authority/{p}:9"),
-            ),
+            (present(&w, &p, &name, Some(d), &n, 9), format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{d}:{n}:9")),
+            (present(&w, &p, &name, None, &n, 9), format!("wikala-present:{w}:{p}:a:b \u{1f4e6}:{zeros}:{n}:9")),
+            (answer(RUN, &[], b"", 9), format!("wikala-answer:{RUN}:{empty}:{empty}:9")),
+            (revoke_certificate(&d, 9), format!("wikala-revoke:certificate/{d}:9")),
+            (revoke_authority(&p, 9), format!("wikala-revoke:authority/{p}:9")),
             (
                 consent(&w, &name, "https://agent.example/"),
-                format!(
-                    "wikala-consent:{w}:a:b \u{1f4e6}:{}",
-                    Digest::of(b"https://agent.example/")
-                ),
+                format!("wikala-consent:{w}:a:b \u{1f4e6}:{}", Digest::of(b"https://agent.example/")),
             ),
         ] {
             assert_eq!(payload.as_str(), expect);
@@ -215,15 +187,7 @@ mod tests {
         assert_eq!(asks_digest(&["b", "a"]), asks_digest(&["a", "b"]));
         let bytes = b"\0\0\0\x01a\0\0\0\x02bc";
         assert_eq!(asks_digest(&["bc", "a"]), Digest::of(bytes));
-        let different = [
-            &["ab", "c"][..],
-            &["a", "bc"],
-            &["abc"],
-            &[],
-            &[""],
-            &["a"],
-            &["a", "a"],
-        ];
+        let different = [&["ab", "c"][..], &["a", "bc"], &["abc"], &[], &[""], &["a"], &["a", "a"]];
         let digests: HashSet<_> = different.iter().map(|asks| asks_digest(asks)).collect();
         assert_eq!(digests.len(), different.len());
     }

@@ -13,12 +13,7 @@ pub(crate) type Members<'t> = Vec<(Cow<'t, str>, &'t str)>;
 
 /// Checks the whole text; gives the members if the value is an object.
 pub(crate) fn scan(text: &str) -> Result<Option<Members<'_>>, JsonError> {
-    Scan {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-    }
-    .document()
+    Scan { text, bytes: text.as_bytes(), at: 0 }.document()
 }
 
 struct Scan<'t> {
@@ -54,9 +49,7 @@ impl<'t> Scan<'t> {
                 Some(b'{') => {
                     self.step();
                     if !self.take(b'}') {
-                        open.push(Open::Object {
-                            first_key: keys.len(),
-                        });
+                        open.push(Open::Object { first_key: keys.len() });
                         keys.push(self.key()?);
                         continue 'value;
                     }
@@ -159,9 +152,7 @@ impl<'t> Scan<'t> {
                     escaped = true;
                     self.at += 1;
                     match self.peek() {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                            self.at += 1
-                        }
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
                         Some(b'u') => {
                             self.at += 1;
                             for _ in 0..4 {
@@ -202,11 +193,7 @@ impl<'t> Scan<'t> {
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at == start {
-            Err(self.fault("digit expected"))
-        } else {
-            Ok(())
-        }
+        if self.at == start { Err(self.fault("digit expected")) } else { Ok(()) }
     }
 
     fn word(&mut self, word: &str) -> Result<(), JsonError> {

@@ -2,19 +2,14 @@
 
 use rand::rngs::Xoshiro128PlusPlus;
 use rand::{RngExt, SeedableRng};
-use wikala_chain::{
-    AgentName, Chain, MAX_HOPS, PrefixCache, SigningKey, Target, VerifiedChain, base64url,
-};
+use wikala_chain::{AgentName, Chain, MAX_HOPS, PrefixCache, SigningKey, Target, VerifiedChain, base64url};
 
 fn key(n: u8) -> SigningKey {
     SigningKey::from_seed([n; 32])
 }
 
 fn target(n: u8, name: &str) -> Target {
-    Target {
-        provider: key(n).public(),
-        name: AgentName::new(name).unwrap(),
-    }
+    Target { provider: key(n).public(), name: AgentName::new(name).unwrap() }
 }
 
 /// H begins, the witness dispatches to P, P takes it on.
@@ -52,10 +47,7 @@ fn any_one_byte_change_is_refused() {
                 };
                 let mut changed = good.clone();
                 changed[hop] = text;
-                assert!(
-                    code(changed, &cache).is_some(),
-                    "hop {hop}, byte {at}, bit {flip}"
-                );
+                assert!(code(changed, &cache).is_some(), "hop {hop}, byte {at}, bit {flip}");
             }
         }
     }
@@ -80,20 +72,16 @@ fn decode_of_encode_is_identity() {
         for _ in 0..rng.random_range(0..8) {
             let signer = key(rng.random_range(1..6));
             let next = if rng.random_bool(0.4) {
-                chain.dispatch(
-                    &signer,
-                    target(rng.random_range(1..6), "a \"quoted\" \\ name, و"),
-                )
+                chain.dispatch(&signer, target(rng.random_range(1..6), "a \"quoted\" \\ name, و"))
             } else {
                 chain.extend(&signer)
             };
             // Steps the successor rule forbids are refused at the signer already.
             match next {
                 Ok(longer) => chain = longer,
-                Err(error) => assert!(
-                    ["hop-wrong-successor", "hop-witness-as-party"].contains(&error.code()),
-                    "{error}"
-                ),
+                Err(error) => {
+                    assert!(["hop-wrong-successor", "hop-witness-as-party"].contains(&error.code()), "{error}")
+                }
             }
         }
         let read = Chain::parse_json(&chain.to_json()).unwrap().unwrap();
@@ -111,9 +99,7 @@ fn decode_of_encode_is_identity() {
 fn edited_claims_are_refused_or_read_alike() {
     let mut rng = Xoshiro128PlusPlus::seed_from_u64(11);
     let (me, alphabet) = (key(1), br#"{}[]:,"\nul0129abcdef A"#);
-    let begun = VerifiedChain::start(&me)
-        .dispatch(&me, target(2, "x"))
-        .unwrap();
+    let begun = VerifiedChain::start(&me).dispatch(&me, target(2, "x")).unwrap();
     let read = |token: &str| {
         let claims = base64url::decode(token.split('.').nth(1).unwrap()).unwrap();
         (token.split('.').next().unwrap().to_owned(), claims)
@@ -133,25 +119,16 @@ fn edited_claims_are_refused_or_read_alike() {
         }
         let signed = format!("{header}.{}", base64url::encode(&edited));
         let signature = base64url::encode(me.sign(signed.as_bytes()).as_bytes());
-        let tokens = vec![
-            begun.hops()[0].token().to_owned(),
-            format!("{signed}.{signature}"),
-        ];
+        let tokens = vec![begun.hops()[0].token().to_owned(), format!("{signed}.{signature}")];
         let Ok(chain) = Chain::parse(tokens).unwrap().verify(&cache) else {
             continue;
         };
         accepted += 1;
         let theirs: serde_json::Value = serde_json::from_slice(&edited).unwrap();
         let hop = &chain.hops()[1];
-        assert_eq!(
-            theirs["actorPublicKey"],
-            hop.actor().to_hex(),
-            "round {round}"
-        );
+        assert_eq!(theirs["actorPublicKey"], hop.actor().to_hex(), "round {round}");
         assert_eq!(theirs["prevHash"], hop.prev().unwrap().to_hex());
-        let to = hop
-            .dispatched_to()
-            .map(|to| (to.provider.to_hex(), to.name.to_string()));
+        let to = hop.dispatched_to().map(|to| (to.provider.to_hex(), to.name.to_string()));
         let at = |member: &str| theirs["dispatchedTo"][member].as_str().map(str::to_owned);
         assert_eq!(to, at("providerKey").zip(at("name")));
     }
@@ -185,46 +162,20 @@ fn limits_hold_for_readers_and_writers() {
 
 #[test]
 fn json_lists_are_read_strictly() {
-    let read = |raw: &str| {
-        Chain::parse_json(raw)
-            .map(|chain| chain.is_some())
-            .map_err(|e| e.code())
-    };
+    let read = |raw: &str| Chain::parse_json(raw).map(|chain| chain.is_some()).map_err(|e| e.code());
     assert_eq!(read("null"), Ok(false));
     assert_eq!(read(" null "), Ok(false));
     assert_eq!(read("[]"), Err("chain-empty"));
-    assert_eq!(
-        read(&format!("[{}0]", "0,".repeat(64))),
-        Err("chain-too-long")
-    );
-    assert_eq!(
-        read(&format!("[{}0]", "0,".repeat(500_000))),
-        Err("chain-too-long")
-    );
+    assert_eq!(read(&format!("[{}0]", "0,".repeat(64))), Err("chain-too-long"));
+    assert_eq!(read(&format!("[{}0]", "0,".repeat(500_000))), Err("chain-too-long"));
     assert_eq!(read("[1]"), Err("hop-not-a-string"));
     assert_eq!(read(r#"["\ud800"]"#), Err("hop-not-a-string"));
-    for bad in [
-        "",
-        "{}",
-        "\"a\"",
-        "1",
-        "[",
-        "[\"a\"",
-        "[\"a\"] x",
-        "[\"a\",]",
-        "nul",
-    ] {
+    for bad in ["", "{}", "\"a\"", "1", "[", "[\"a\"", "[\"a\"] x", "[\"a\",]", "nul"] {
         assert_eq!(read(bad), Err("chain-not-a-list"), "{bad}");
     }
     // The text of a token is what the JSON string says, whatever its spelling.
     let token = story().to_json().replacen("eyJ", "\\u0065yJ", 1);
-    assert!(
-        Chain::parse_json(&token)
-            .unwrap()
-            .unwrap()
-            .verify(&PrefixCache::disabled())
-            .is_ok()
-    );
+    assert!(Chain::parse_json(&token).unwrap().unwrap().verify(&PrefixCache::disabled()).is_ok());
 }
 
 #[test]
@@ -235,15 +186,8 @@ fn the_cache_keeps_only_valid_prefixes_within_its_bound() {
     let last = bad.len() - 1;
     bad[last].pop();
     assert!(code(bad.clone(), &cache).is_some());
-    assert_eq!(
-        cache.len(),
-        last,
-        "the hops before the bad one, and not that one"
-    );
-    assert!(
-        code(bad, &cache).is_some(),
-        "a second look gives the same answer"
-    );
+    assert_eq!(cache.len(), last, "the hops before the bad one, and not that one");
+    assert!(code(bad, &cache).is_some(), "a second look gives the same answer");
 
     // A hop that is known behind its own prefix is not known behind another.
     assert_eq!(code(good.clone(), &cache), None);
@@ -256,11 +200,7 @@ fn the_cache_keeps_only_valid_prefixes_within_its_bound() {
     own.remember(&story());
     assert_eq!(own.len(), 3);
     assert_eq!(code(good.clone(), &own), None);
-    assert_eq!(
-        own.len(),
-        3,
-        "what was remembered is what a reader looks for"
-    );
+    assert_eq!(own.len(), 3, "what was remembered is what a reader looks for");
 
     for n in 0..200 {
         let chain = VerifiedChain::start(&SigningKey::from_seed([n; 32]));

@@ -5,34 +5,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use wikala_chain::{
-    AgentName, Chain, ChainError, Digest, PrefixCache, PublicKey, Signature, SigningKey, Target,
-    VerifiedChain, payload,
+    AgentName, Chain, ChainError, Digest, PrefixCache, PublicKey, Signature, SigningKey, Target, VerifiedChain, payload,
 };
 
 fn vectors(family: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../vectors")
-        .join(family)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors").join(family)
 }
 
 fn json(path: &Path) -> Value {
-    let text =
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn read(chain: &Value, cache: &PrefixCache) -> Result<VerifiedChain, ChainError> {
-    Chain::parse_json(&chain.to_string())?
-        .expect("no case is null")
-        .verify(cache)
+    Chain::parse_json(&chain.to_string())?.expect("no case is null").verify(cache)
 }
 
 #[test]
 fn every_chain_case_has_its_verdict() {
-    let mut files: Vec<_> = fs::read_dir(vectors("chain"))
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .collect();
+    let mut files: Vec<_> = fs::read_dir(vectors("chain")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     assert!(files.len() >= 80, "{} cases", files.len());
     // One cache for all, and each case twice: what one case leaves behind must
@@ -52,10 +43,7 @@ fn every_chain_case_has_its_verdict() {
                 }),
                 Err(error) => {
                     let sentence = error.to_string();
-                    assert!(
-                        !sentence.contains("eyJ") && sentence.len() < 200,
-                        "{name}: {sentence}"
-                    );
+                    assert!(!sentence.contains("eyJ") && sentence.len() < 200, "{name}: {sentence}");
                     serde_json::json!({ "ok": false, "code": error.code(), "hop": error.hop() })
                 }
             };
@@ -82,29 +70,17 @@ fn the_accept_set_is_the_strict_one() {
         };
         strict += usize::from(expect);
         accepted += usize::from(got);
-        assert!(
-            expect || !got,
-            "{} {}: accepted beyond verify_strict",
-            text("src"),
-            case["id"]
-        );
+        assert!(expect || !got, "{} {}: accepted beyond verify_strict", text("src"), case["id"]);
         // What is refused beyond verify_strict is refused for its key.
         if expect && !got {
-            assert!(
-                key.is_err(),
-                "{case}: an admitted key's signature must verify"
-            );
+            assert!(key.is_err(), "{case}: an admitted key's signature must verify");
         }
         if text("src") == "wyche" {
             assert_eq!(got, expect, "{case}: honest keys lose nothing");
         }
     }
     println!("strict {strict}, accepted {accepted}");
-    assert_eq!(
-        (strict, accepted),
-        (131, 89),
-        "42 signatures stand under keys with a torsion component"
-    );
+    assert_eq!((strict, accepted), (131, 89), "42 signatures stand under keys with a torsion component");
 }
 
 fn seed(hex: &str) -> SigningKey {
@@ -116,10 +92,7 @@ fn seed(hex: &str) -> SigningKey {
 fn the_contract_vectors_are_reproduced() {
     let file = json(&vectors("contract/contract-vectors.rev11.json"));
     let test_key = seed(file["test_key"]["private_key_hex"].as_str().unwrap());
-    assert_eq!(
-        test_key.public().to_hex(),
-        file["test_key"]["public_key_hex"]
-    );
+    assert_eq!(test_key.public().to_hex(), file["test_key"]["public_key_hex"]);
 
     let mut kinds = Vec::new();
     for vector in file["vectors"].as_array().unwrap() {
@@ -131,19 +104,13 @@ fn the_contract_vectors_are_reproduced() {
             // Not a string of ours: we offer no such call, the bytes are theirs.
             "kyok-call" => {
                 let body = Digest::of(text("body_utf8").as_bytes());
-                format!(
-                    "funduq-kyok-call:{}:{}:{body}",
-                    text("bearer"),
-                    number("timestamp")
-                )
+                format!("funduq-kyok-call:{}:{}:{body}", text("bearer"), number("timestamp"))
             }
             "provider-connect" => {
                 let (ticket, nonce) = (text("funduq_nonce"), text("provider_nonce"));
                 connect_provider_text(text("funduq_public_key"), ticket, nonce)
             }
-            "funduq-connect" => {
-                payload::connect_witness(text("funduq_nonce"), text("provider_nonce")).to_string()
-            }
+            "funduq-connect" => payload::connect_witness(text("funduq_nonce"), text("provider_nonce")).to_string(),
             "delegation" => {
                 let delegate = PublicKey::from_hex(text("delegate_public_key")).unwrap();
                 payload::delegate(&delegate, number("expires_at")).to_string()
@@ -153,11 +120,7 @@ fn the_contract_vectors_are_reproduced() {
             other => panic!("unknown kind {other}"),
         };
         assert_eq!(bytes, vector["payload_utf8"], "{kind}");
-        assert_eq!(
-            test_key.sign(bytes.as_bytes()).to_hex(),
-            vector["signature_hex"],
-            "{kind}"
-        );
+        assert_eq!(test_key.sign(bytes.as_bytes()).to_hex(), vector["signature_hex"], "{kind}");
         kinds.push(kind);
     }
     assert_eq!(kinds.len(), 6);
@@ -177,9 +140,7 @@ fn the_contract_vectors_are_reproduced() {
     let delivered = &frame["runInput"]["forwardedProps"]["actorChain"];
     let provider = seed(&"e1".repeat(32)).public();
     let name = AgentName::new(frame["agentName"].as_str().unwrap()).unwrap();
-    let ours = VerifiedChain::start(&first)
-        .dispatch(&second, Target { provider, name })
-        .unwrap();
+    let ours = VerifiedChain::start(&first).dispatch(&second, Target { provider, name }).unwrap();
     assert_eq!(ours.to_json(), delivered.to_string());
     assert_eq!(read(delivered, &PrefixCache::disabled()).unwrap(), ours);
 }

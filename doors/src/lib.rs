@@ -1,2 +1,24 @@
-//! Sockets: everything that listens, dials or speaks a protocol.
+//! Sockets: everything that listens, dials or speaks a protocol. Doors parse once,
+//! verify, and hand proof values to the desk; what they send out is on record.
+//!
+//! They will never decide about authority (the witness does), write SQL, or read a
+//! clock outside [`desk`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod a2a;
+pub mod acts;
+pub mod agui;
+pub mod answer;
+pub mod bag;
+pub mod desk;
+pub mod door;
+pub mod fanout;
+pub mod house;
+pub mod http;
+pub mod limits;
+pub mod link;
+pub mod presenter;
+pub mod readers;
+pub mod reads;
+pub mod sse;

@@ -82,6 +82,22 @@ impl Witness {
         Ok(())
     }
 
+    /// As [`Witness::record_certificate`], and spends the request's own signature:
+    /// a write signed by HTTP happens once.
+    ///
+    /// # Errors
+    /// As [`Witness::record_certificate`]; `presenter-spent`, `presenter-proof`.
+    pub fn record_signed_certificate(
+        &mut self,
+        now: Moment,
+        certificate: &Consented,
+        signed: SignedPresenter,
+    ) -> Result<(), No> {
+        self.record_certificate(now, certificate)?;
+        let mut who = Standing { head: None, presenter: Some(signed.signer()), proved: true, pending: Some(signed) };
+        self.spend_presenter(now, &mut who)
+    }
+
     /// Settles head and presenter of a request to an agent.
     pub(crate) fn stand(&mut self, now: Moment, agent: &AgentId, caller: Caller) -> Result<Standing, No> {
         let hop_0 = caller.chain.as_ref().map(|chain| chain.head().0);

@@ -162,8 +162,8 @@ impl Witness {
         let store = Store { db };
         let given = key.public();
         // A record signed for by two keys would prove nothing to who pins one.
-        match store.meta("witness").map_err(open_fault)? {
-            None => store.set_meta("witness", given.as_bytes()).map_err(open_fault)?,
+        match store.meta("witness")? {
+            None => store.set_meta("witness", given.as_bytes())?,
             Some(found) if found == given.as_bytes() => {}
             Some(found) => {
                 let found = <[u8; 32]>::try_from(found.as_slice())
@@ -240,6 +240,14 @@ impl Witness {
         }
     }
 
+    /// Undoes a verb that panicked in its savepoint: half of it must not ride along
+    /// in the group's commit.
+    pub fn abandon(&mut self) {
+        self.outbox.clear();
+        // No such savepoint: the verb had not begun, or was done.
+        let _ = self.store.db.execute_batch("ROLLBACK TO job; RELEASE job");
+    }
+
     /// Makes everything durable, then hands out what is to be done outside.
     ///
     /// # Errors
@@ -292,13 +300,6 @@ impl Witness {
         let (place, recorded) = self.store.append(run, entry, now)?;
         self.outbox.push(Effect::Tell { run: run.clone(), recorded });
         Ok(place)
-    }
-}
-
-fn open_fault(fault: Fault) -> OpenFault {
-    match fault {
-        Fault::Database(error) => OpenFault::Database(error),
-        Fault::Corrupt(_) => OpenFault::Database(rusqlite::Error::InvalidQuery),
     }
 }
 

@@ -188,6 +188,15 @@ impl From<PresenterError> for No {
     }
 }
 
+impl From<Fault> for OpenFault {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Database(error) => OpenFault::Database(error),
+            Fault::Corrupt(_) => OpenFault::Database(rusqlite::Error::InvalidQuery),
+        }
+    }
+}
+
 /// Why the file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenFault {

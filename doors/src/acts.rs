@@ -1,0 +1,172 @@
+//! Our own routes for acts: answer a paused run, stop a run, record a certificate.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::json;
+use serde_json::value::RawValue;
+use wikala_certs::{Cancel, Proof, Resolve, SignedAct};
+use wikala_chain::{Digest, RawObject, json as strict};
+use wikala_witness::{Answer, Caller, Dialect, ItemKind, Lane, Reply, ReplyItem, Stop, Words};
+
+use crate::answer::{Door, Problem};
+use crate::bag::Bag;
+use crate::door::{Knock, run_id};
+use crate::house::App;
+
+/// The routes of this file.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/runs/{id}/answer", post(answer))
+        .route("/v1/runs/{id}/cancel", post(cancel))
+        .route("/v1/certificates", post(certificate))
+}
+
+/// A body of ours: a closed set of members, so that a misspelt one is told.
+struct Body(RawObject);
+
+impl Body {
+    fn read(knock: &Knock, known: &[&str]) -> Result<Body, Problem> {
+        let text = knock.json()?;
+        let members = RawObject::parse(if text.trim().is_empty() { "{}" } else { text })?;
+        if let Some((name, _)) = members.iter().find(|(name, _)| !known.contains(name)) {
+            return Err(malformed(format!("body: {name:?} is not a member here, known are {}", known.join(", "))));
+        }
+        Ok(Body(members))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(RawValue::get).filter(|raw| *raw != "null")
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Problem> {
+        self.get(name)
+            .map(|raw| strict::string(raw).ok_or_else(|| malformed(format!("{name}: not a string"))))
+            .transpose()
+    }
+}
+
+fn malformed(sentence: impl Into<String>) -> Problem {
+    Problem::door(Door::BodyMalformed, sentence)
+}
+
+/// `POST /v1/runs/{id}/answer`: `{"answer", "asks", "form", "resolution"?, "delegation"?}`.
+/// The one lane where an act can bind the asks and the answer it is for.
+async fn answer(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+    let run = run_id(&id)?;
+    let body = Body::read(&knock, &["answer", "asks", "form", "resolution", "delegation"])?;
+    let text = body.text("answer")?.ok_or_else(|| malformed("answer: missing, send the answer as a string"))?;
+    let asks: Vec<String> = match body.get("asks") {
+        None => Vec::new(),
+        Some(raw) => serde_json::from_str(raw).map_err(|_| malformed("asks: not a list of ids"))?,
+    };
+    let proof = body.get("resolution").map(Proof::parse).transpose()?;
+    let act: Option<SignedAct<Resolve>> = match (body.text("form")?.as_deref(), &proof) {
+        (_, None) => None,
+        (None | Some("resolve"), Some(proof)) => Some(SignedAct::resolve(proof, run.as_str())?),
+        (Some("answer"), Some(proof)) => {
+            let ids: Vec<&str> = asks.iter().map(String::as_str).collect();
+            Some(SignedAct::answer(proof, run.as_str(), &ids, text.as_bytes())?)
+        }
+        (Some(_), Some(_)) => return Err(malformed("form: neither \"resolve\" nor \"answer\"")),
+    };
+    let signer = knock.signer(&app)?;
+    let certificate = Bag::of_certificate(body.get("delegation"))?.consented(signer.as_ref());
+    let reply = plain_reply(&text, &asks);
+    let answer = Answer {
+        agent: None,
+        run,
+        lane: Lane::Direct,
+        reply,
+        digest: Digest::of(text.as_bytes()),
+        act,
+        certificate,
+        caller: Caller::default(),
+        words: Words { dialect: Dialect::Plain, text: strict::quote(&text).into() },
+    };
+    let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
+    let words = json!({
+        "runId": done.run.as_str(), "threadId": done.thread.as_str(), "replayed": done.replayed, "after": done.after,
+    });
+    Ok(axum::Json(words).into_response())
+}
+
+/// A text, or JSON text. One item gets the value; for several it is an object with a
+/// member an item, or a list of resume entries.
+fn plain_reply(text: &str, asks: &[String]) -> Reply {
+    let value = if strict::check(text).is_ok() { text.to_owned() } else { strict::quote(text) };
+    match asks {
+        [] => return Reply { items: Vec::new(), single: Some(value) },
+        // The ids an answer names are part of what it says: one that is not open is told.
+        [only] => return Reply { items: vec![item(only, Some(&value))], single: None },
+        _ => {}
+    }
+    let mut items = Vec::new();
+    if let Ok(members) = RawObject::parse(&value) {
+        items.extend(members.iter().map(|(id, payload)| item(id, Some(payload.get()))));
+    } else if let Ok(entries) = serde_json::from_str::<Vec<Box<RawValue>>>(&value) {
+        for entry in entries.iter().filter_map(|entry| RawObject::parse(entry.get()).ok()) {
+            if let Some(id) = entry.get("interruptId").and_then(|raw| strict::string(raw.get())) {
+                let abandoned = entry.get("status").is_some_and(|raw| raw.get() == "\"cancelled\"");
+                let payload = entry.get("payload").map(RawValue::get).filter(|_| !abandoned);
+                items.push(ReplyItem { abandoned, ..item(&id, payload) });
+            }
+        }
+    }
+    Reply { items, single: None }
+}
+
+fn item(id: &str, payload: Option<&str>) -> ReplyItem {
+    ReplyItem { id: id.to_owned(), kind: ItemKind::Interrupt, abandoned: false, payload: payload.map(str::to_owned) }
+}
+
+/// `POST /v1/runs/{id}/cancel`: `{"cancel"?, "delegation"?}`.
+async fn cancel(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+    let run = run_id(&id)?;
+    let body =
+        if knock.body.is_empty() { Body(RawObject::new()) } else { Body::read(&knock, &["cancel", "delegation"])? };
+    let act: Option<SignedAct<Cancel>> = body
+        .get("cancel")
+        .map(Proof::parse)
+        .transpose()?
+        .map(|proof| SignedAct::cancel(&proof, run.as_str()))
+        .transpose()?;
+    let signer = knock.signer(&app)?;
+    let certificate = Bag::of_certificate(body.get("delegation"))?.consented(signer.as_ref());
+    let stop = Stop { agent: None, run, act, certificate };
+    let done = app.desk.ask(move |witness, now| witness.stop(now, stop)).await?;
+    let words = json!({
+        "runId": done.run.as_str(), "threadId": done.thread.as_str(), "status": done.status.as_str(), "replayed": done.replayed,
+    });
+    Ok(axum::Json(words).into_response())
+}
+
+/// `POST /v1/certificates`: `{"delegation"}`, signed by the delegate (RFC 9421), so
+/// that nobody is made a delegate by somebody else.
+async fn certificate(State(app): State<App>, knock: Knock) -> Result<Response, Problem> {
+    let body = Body::read(&knock, &["delegation"])?;
+    let signer = knock.signer(&app)?.ok_or_else(|| {
+        Problem::record(wikala_witness::Code::PresenterRequired, "request: unsigned, the delegate signs it (RFC 9421)")
+    })?;
+    let bag = Bag::of_certificate(body.get("delegation"))?;
+    let consented =
+        bag.consented(Some(&signer)).ok_or_else(|| malformed("delegation: missing, send the certificate"))?;
+    if signer.key != consented.certificate.delegate() {
+        return Err(Problem::record(
+            wikala_witness::Code::CertificateNotSigner,
+            format!(
+                "request: {} signed it, the delegate {} must",
+                signer.key.fingerprint(),
+                consented.certificate.delegate().fingerprint()
+            ),
+        ));
+    }
+    let words = json!({
+        "authority": consented.certificate.authority().to_hex(),
+        "certificateId": consented.certificate.id().to_hex(),
+        "expiresAt": consented.certificate.expires_at(),
+    });
+    app.desk.ask(move |witness, now| witness.record_signed_certificate(now, &consented, signer.signed)).await?;
+    Ok(axum::Json(words).into_response())
+}

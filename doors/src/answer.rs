@@ -1,0 +1,327 @@
+//! The one file that knows HTTP and JSON-RPC numbers. Every no of the house
+//! passes through here, so one code means one thing at every door.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use wikala_certs::{ActError, CertError, PresenterError, ProofError};
+use wikala_chain::{ChainError, JsonError};
+use wikala_witness::{Code as Record, No, Winner};
+
+/// Codes of the doors themselves; the witness and the chain have their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each name is its own code in kebab-case
+pub enum Door {
+    BodyMalformed,
+    BodyDuplicateKey,
+    ProofMalformed,
+    CertificateMalformed,
+    ActSignature,
+    CertificateSignature,
+    NotAdmitted,
+    TooLarge,
+    MediaType,
+    RateLimited,
+    CannotRecord,
+    ShuttingDown,
+    RouteUnknown,
+    MethodNotAllowed,
+}
+
+/// A stable code, whoever coined it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// `chain-*` and `hop-*`.
+    Chain(&'static str),
+    /// The witness's.
+    Record(Record),
+    /// The doors'.
+    Door(Door),
+}
+
+impl Code {
+    /// The code as it goes over the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::Chain(code) => code,
+            Code::Record(code) => code.as_str(),
+            Code::Door(door) => match door {
+                Door::BodyMalformed => "body-malformed",
+                Door::BodyDuplicateKey => "body-duplicate-key",
+                Door::ProofMalformed => "proof-malformed",
+                Door::CertificateMalformed => "certificate-malformed",
+                Door::ActSignature => "act-signature",
+                Door::CertificateSignature => "certificate-signature",
+                Door::NotAdmitted => "not-admitted",
+                Door::TooLarge => "too-large",
+                Door::MediaType => "media-type",
+                Door::RateLimited => "rate-limited",
+                Door::CannotRecord => "cannot-record",
+                Door::ShuttingDown => "shutting-down",
+                Door::RouteUnknown => "route-unknown",
+                Door::MethodNotAllowed => "method-not-allowed",
+            },
+        }
+    }
+
+    /// The one table of statuses (wire.md, Refusals).
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            // A chain that does not verify was not proved; one that does not parse is no chain.
+            Code::Chain("hop-signature") => StatusCode::UNAUTHORIZED,
+            Code::Chain(_) => StatusCode::BAD_REQUEST,
+            Code::Record(code) => match code {
+                Record::PresenterRequired
+                | Record::PresenterMismatch
+                | Record::PresenterSpent
+                | Record::PresenterProof
+                | Record::ActRequired
+                | Record::ActStale
+                | Record::CertificateExpired
+                | Record::CertificateNotSigner
+                | Record::CertificateNotAccepted => StatusCode::UNAUTHORIZED,
+                Record::NotAnAuthority | Record::NotAMember => StatusCode::FORBIDDEN,
+                Record::AgentUnknown | Record::ThreadUnknown | Record::RunUnknown => StatusCode::NOT_FOUND,
+                Record::AlreadyAnswered
+                | Record::ActSpent
+                | Record::RunEnded
+                | Record::RunIdReused
+                | Record::AnswerForm
+                | Record::FingerprintAmbiguous
+                | Record::DelegateRebound => StatusCode::CONFLICT,
+                Record::AnswerIncomplete
+                | Record::AnswerUnknownAsk
+                | Record::AnswerDuplicate
+                | Record::RunInput
+                | Record::NoOpenAsk => StatusCode::UNPROCESSABLE_ENTITY,
+                Record::ChainTooLong | Record::RegistrationMalformed => StatusCode::BAD_REQUEST,
+                Record::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+                Record::AgentOffline => StatusCode::SERVICE_UNAVAILABLE,
+            },
+            Code::Door(door) => match door {
+                Door::BodyMalformed | Door::BodyDuplicateKey | Door::ProofMalformed | Door::CertificateMalformed => {
+                    StatusCode::BAD_REQUEST
+                }
+                Door::ActSignature | Door::CertificateSignature => StatusCode::UNAUTHORIZED,
+                Door::NotAdmitted => StatusCode::FORBIDDEN,
+                Door::RouteUnknown => StatusCode::NOT_FOUND,
+                Door::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+                Door::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                Door::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                Door::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+                Door::CannotRecord | Door::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            },
+        }
+    }
+}
+
+/// A no on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What clients compare.
+    pub code: Code,
+    /// *place: fact, expectation*.
+    pub sentence: String,
+    /// With `already-answered`: who was first, and when.
+    pub winner: Option<Winner>,
+}
+
+impl Problem {
+    /// A door's own no.
+    pub fn door(code: Door, sentence: impl Into<String>) -> Self {
+        Problem { code: Code::Door(code), sentence: sentence.into(), winner: None }
+    }
+
+    /// A no under one of the witness's codes, said by a door.
+    pub fn record(code: Record, sentence: impl Into<String>) -> Self {
+        Problem { code: Code::Record(code), sentence: sentence.into(), winner: None }
+    }
+
+    /// `ErrorInfo` (google.rpc) under our domain; the reason is the code in upper
+    /// snake case. SDKs keep `metadata` where they drop everything else.
+    #[must_use]
+    pub fn error_info(&self, task: Option<&str>) -> Value {
+        let mut metadata = json!({ "code": self.code.as_str() });
+        if let Some(task) = task {
+            metadata["taskId"] = task.into();
+        }
+        if let Some(winner) = &self.winner {
+            metadata["answeredBy"] = winner.authority.map_or_else(String::new, |key| key.to_hex()).into();
+            metadata["answeredAt"] = winner.at_s.to_string().into();
+        }
+        json!({
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": self.code.as_str().replace('-', "_").to_uppercase(),
+            "domain": "wikala",
+            "metadata": metadata,
+        })
+    }
+
+    /// Our own shape: `{"error":{"code","message", ...}}`.
+    #[must_use]
+    pub fn body(&self) -> Value {
+        let mut error = json!({ "code": self.code.as_str(), "message": self.sentence });
+        if let Some(winner) = &self.winner {
+            error["answeredBy"] = winner.authority.map_or(Value::Null, |key| key.to_hex().into());
+            error["answeredAt"] = winner.at_s.into();
+        }
+        json!({ "error": error })
+    }
+
+    /// A JSON-RPC error object: A2A's own code where it has one, else -32600.
+    #[must_use]
+    pub fn jsonrpc(&self, method: Method, task: Option<&str>) -> Value {
+        let own = match self.code {
+            Code::Record(Record::RunUnknown) => Some(A2a::TaskNotFound),
+            Code::Record(Record::RunEnded) => Some(match method {
+                Method::Cancel => A2a::TaskNotCancelable,
+                Method::Other => A2a::UnsupportedOperation,
+            }),
+            Code::Record(Record::ThreadUnknown | Record::RunInput) | Code::Door(Door::BodyMalformed) => {
+                Some(A2a::InvalidParams)
+            }
+            Code::Door(Door::MediaType) => Some(A2a::ContentTypeNotSupported),
+            _ => None,
+        };
+        match own {
+            Some(kind) => {
+                let mut error = kind.error(&self.sentence, task);
+                if let Some(list) = error["data"].as_array_mut() {
+                    list.push(self.error_info(task));
+                }
+                error
+            }
+            None => json!({ "code": -32600, "message": self.sentence, "data": [self.error_info(task)] }),
+        }
+    }
+}
+
+/// What a JSON-RPC caller was doing; the same state has another name there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// CancelTask.
+    Cancel,
+    /// Anything else.
+    Other,
+}
+
+/// The errors of JSON-RPC and A2A 1.0 (§5.4, §9.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each name is the protocol's own
+pub enum A2a {
+    Parse,
+    InvalidRequest,
+    MethodNotFound,
+    InvalidParams,
+    TaskNotFound,
+    TaskNotCancelable,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+    ContentTypeNotSupported,
+    ExtendedAgentCardNotConfigured,
+    ExtensionSupportRequired,
+    VersionNotSupported,
+}
+
+impl A2a {
+    /// The JSON-RPC error object with its `ErrorInfo`.
+    #[must_use]
+    pub fn error(self, sentence: &str, task: Option<&str>) -> Value {
+        let (code, reason) = match self {
+            A2a::Parse => (-32700, "PARSE"),
+            A2a::InvalidRequest => (-32600, "INVALID_REQUEST"),
+            A2a::MethodNotFound => (-32601, "METHOD_NOT_FOUND"),
+            A2a::InvalidParams => (-32602, "INVALID_PARAMS"),
+            A2a::TaskNotFound => (-32001, "TASK_NOT_FOUND"),
+            A2a::TaskNotCancelable => (-32002, "TASK_NOT_CANCELABLE"),
+            A2a::PushNotificationNotSupported => (-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+            A2a::UnsupportedOperation => (-32004, "UNSUPPORTED_OPERATION"),
+            A2a::ContentTypeNotSupported => (-32005, "CONTENT_TYPE_NOT_SUPPORTED"),
+            A2a::ExtendedAgentCardNotConfigured => (-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+            A2a::ExtensionSupportRequired => (-32008, "EXTENSION_SUPPORT_REQUIRED"),
+            A2a::VersionNotSupported => (-32009, "VERSION_NOT_SUPPORTED"),
+        };
+        let mut metadata = json!({});
+        if let Some(task) = task {
+            metadata["taskId"] = task.into();
+        }
+        json!({ "code": code, "message": sentence, "data": [{
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": reason, "domain": "a2a-protocol.org", "metadata": metadata,
+        }] })
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.code.status();
+        let mut response = (status, axum::Json(self.body())).into_response();
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}
+
+impl From<No> for Problem {
+    fn from(no: No) -> Self {
+        match no {
+            No::Refusal(refusal) => {
+                Problem { code: Code::Record(refusal.code), sentence: refusal.sentence, winner: refusal.winner }
+            }
+            No::Fault(fault) => {
+                tracing::error!(%fault, "the record failed");
+                // The details are the operator's; the caller learns that nothing happened.
+                Problem::door(Door::CannotRecord, "record: cannot be written now, nothing happened, try again")
+            }
+        }
+    }
+}
+
+impl From<ChainError> for Problem {
+    fn from(error: ChainError) -> Self {
+        Problem { code: Code::Chain(error.code()), sentence: error.to_string(), winner: None }
+    }
+}
+
+impl From<ProofError> for Problem {
+    fn from(error: ProofError) -> Self {
+        Problem::door(Door::ProofMalformed, error.to_string())
+    }
+}
+
+impl From<CertError> for Problem {
+    fn from(error: CertError) -> Self {
+        let door = if error.code() == "certificate-signature" {
+            Door::CertificateSignature
+        } else {
+            Door::CertificateMalformed
+        };
+        Problem::door(door, error.to_string())
+    }
+}
+
+impl From<ActError> for Problem {
+    fn from(error: ActError) -> Self {
+        Problem::door(Door::ActSignature, error.to_string())
+    }
+}
+
+impl From<PresenterError> for Problem {
+    fn from(error: PresenterError) -> Self {
+        Problem::record(Record::PresenterProof, error.to_string())
+    }
+}
+
+impl From<JsonError> for Problem {
+    fn from(error: JsonError) -> Self {
+        let door = match error {
+            JsonError::DuplicateKey(_) => Door::BodyDuplicateKey,
+            _ => Door::BodyMalformed,
+        };
+        Problem::door(door, format!("body: {error}"))
+    }
+}

@@ -1,0 +1,102 @@
+//! Subscribers of a run: they follow its record, entry by entry, without gaps.
+//! A slow one falls back to reading the record and never holds up the desk.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+use tokio::sync::broadcast;
+use wikala_chain::PublicKey;
+use wikala_witness::{No, Recorded, RunId};
+
+use crate::house::App;
+
+/// How many entries a subscriber may be behind before it reads the record instead.
+const BEHIND: usize = 256;
+/// How many entries are read from the record at once.
+const PAGE: usize = 256;
+
+/// Who listens to which run.
+#[derive(Debug, Default)]
+pub struct Fanout {
+    runs: Mutex<HashMap<RunId, broadcast::Sender<Recorded>>>,
+}
+
+impl Fanout {
+    /// Tells the subscribers of a run, if there are any.
+    pub fn tell(&self, run: &RunId, recorded: Recorded) {
+        let Ok(mut runs) = self.runs.lock() else { return };
+        if let Some(subscribers) = runs.get(run)
+            && subscribers.send(recorded).is_err()
+        {
+            runs.remove(run);
+        }
+    }
+
+    fn subscribe(&self, run: &RunId) -> Option<broadcast::Receiver<Recorded>> {
+        let mut runs = self.runs.lock().ok()?;
+        if runs.len() >= 1024 {
+            runs.retain(|_, subscribers| subscribers.receiver_count() > 0);
+        }
+        Some(runs.entry(run.clone()).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe())
+    }
+}
+
+/// One subscriber: the record after a sequence number, then what follows.
+#[derive(Debug)]
+pub struct Tail {
+    app: App,
+    run: RunId,
+    viewer: Option<PublicKey>,
+    after: u64,
+    live: broadcast::Receiver<Recorded>,
+    read: VecDeque<Recorded>,
+    behind: bool,
+}
+
+impl Tail {
+    /// Follows a run from `after` on. Subscribes before it reads, so nothing falls between.
+    #[must_use]
+    pub fn of(app: &App, run: RunId, after: u64, viewer: Option<PublicKey>) -> Option<Tail> {
+        let live = app.fanout.subscribe(&run)?;
+        Some(Tail { app: app.clone(), run, viewer, after, live, read: VecDeque::new(), behind: true })
+    }
+
+    /// The next entry; `None` when the house closes.
+    ///
+    /// # Errors
+    /// The record cannot be read, or not by this viewer any more.
+    pub async fn next(&mut self) -> Result<Option<Recorded>, No> {
+        loop {
+            while let Some(recorded) = self.read.pop_front() {
+                if recorded.seq > self.after {
+                    self.after = recorded.seq;
+                    return Ok(Some(recorded));
+                }
+            }
+            if self.behind {
+                let (run, after, viewer) = (self.run.clone(), self.after, self.viewer);
+                let page = self.app.readers.read(move |reader| reader.entries(&run, after, PAGE, viewer)).await?;
+                self.behind = page.len() == PAGE;
+                self.read = page.into();
+                if !self.read.is_empty() {
+                    continue;
+                }
+            }
+            let mut closing = self.app.closing.clone();
+            let received = tokio::select! {
+                biased;
+                received = self.live.recv() => received,
+                _ = closing.wait_for(|closing| *closing) => return Ok(None),
+            };
+            match received {
+                Ok(recorded) if recorded.seq == self.after + 1 => self.read.push_back(recorded),
+                Ok(recorded) if recorded.seq <= self.after => {}
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => self.behind = true,
+                Err(broadcast::error::RecvError::Closed) => match self.app.fanout.subscribe(&self.run) {
+                    Some(live) => (self.live, self.behind) = (live, true),
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Our own reads: well-known, roster, threads, trees, runs, and a run's record as
+//! a stream.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use wikala_chain::PublicKey;
+use wikala_witness::{AgentId, Entry, ItemKind, RunView, TreeNode};
+
+use crate::answer::{Door, Problem};
+use crate::door::{Knock, agent, run_id, thread_id};
+use crate::fanout::Tail;
+use crate::house::App;
+use crate::sse;
+
+/// The byte contract this build speaks (`vectors/REVISION`).
+pub const REVISION: &str = include_str!("../../vectors/REVISION");
+
+/// The routes of this file.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/.well-known/wikala.json", get(well_known))
+        .route("/agents", get(roster))
+        .route("/threads/{a}/{b}", post(open_thread).get(tree))
+        .route("/threads/{id}", get(thread))
+        .route("/v1/runs/{id}", get(run))
+        .route("/v1/runs/{id}/events", get(events))
+}
+
+/// `GET /.well-known/wikala.json`: what to pin, and what this witness requires.
+async fn well_known(State(app): State<App>) -> Response {
+    let key = app.public_key();
+    let policy = &app.settings.policy;
+    let words = json!({
+        "publicKey": key.to_hex(),
+        "fingerprint": key.fingerprint().to_string(),
+        "revision": REVISION.split_whitespace().next(),
+        "policies": {
+            "presenter": match policy.presenter {
+                wikala_witness::PresenterPolicy::Required => "required",
+                wikala_witness::PresenterPolicy::Optional => "optional",
+            },
+            "answers": match policy.answers {
+                wikala_witness::AnswerPolicy::Any => "any",
+                wikala_witness::AnswerPolicy::Bound => "bound",
+            },
+            "reads": match policy.reads {
+                wikala_witness::ReadPolicy::Open => "open",
+                wikala_witness::ReadPolicy::Parties => "parties",
+            },
+            "admission": match app.settings.admission {
+                crate::house::Admission::Open => "open",
+                crate::house::Admission::Listed(_) => "listed",
+            },
+            "windowSeconds": wikala_certs::WINDOW_S,
+        },
+        "routes": {
+            "agents": "/agents",
+            "a2a": "/a2a/{provider}/{name}",
+            "agui": "/agui/{provider}/{name}",
+            "threads": "/threads/{provider}/{name}",
+            "thread": "/threads/{id}",
+            "tree": "/threads/{id}/tree",
+            "run": "/v1/runs/{id}",
+            "events": "/v1/runs/{id}/events",
+            "answer": "/v1/runs/{id}/answer",
+            "cancel": "/v1/runs/{id}/cancel",
+            "certificates": "/v1/certificates",
+            "tickets": "/tickets",
+            "link": "/ws/provider",
+        },
+    });
+    axum::Json(words).into_response()
+}
+
+/// `GET /agents`: the roster.
+async fn roster(State(app): State<App>) -> Result<Response, Problem> {
+    let now = app.desk.now();
+    let agents = app.readers.read(move |reader| reader.roster(now)).await?;
+    let agents: Vec<Value> = agents
+        .into_iter()
+        .map(|view| {
+            let provider = view.id.provider.to_hex();
+            let registration: Value = serde_json::from_str(&view.registration).unwrap_or(Value::Null);
+            json!({
+                "providerKey": provider,
+                "fingerprint": view.id.provider.fingerprint().to_string(),
+                "name": view.id.name.as_str(),
+                "description": registration.get("description"),
+                "online": view.online,
+                "carrier": "link",
+                "cardUrl": format!("{}/a2a/{provider}/{}/.well-known/agent-card.json", app.settings.public_url, view.id.name.as_str()),
+                "counters": {
+                    "declinedWithRoom": view.counters.declined_with_room,
+                    "tookNeverEnded": view.counters.took_never_ended,
+                    "neverAnswered": view.counters.never_answered,
+                    "withdrawn": view.counters.withdrawn,
+                },
+            })
+        })
+        .collect();
+    Ok(axum::Json(json!({ "agents": agents })).into_response())
+}
+
+/// `POST /threads/{provider}/{name}`: a thread ahead of its first run.
+async fn open_thread(
+    State(app): State<App>,
+    Path((provider, name)): Path<(String, String)>,
+    knock: Knock,
+) -> Result<Response, Problem> {
+    let agent = agent(&app, &provider, &name).await?;
+    knock.anonymous_run(&app)?;
+    let thread = app.desk.ask(move |witness, now| witness.open_thread(now, &agent)).await?;
+    Ok((axum::http::StatusCode::CREATED, axum::Json(json!({ "threadId": thread.as_str() }))).into_response())
+}
+
+async fn thread(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+    let id = thread_id(&id)?;
+    let viewer = knock.viewer(&app).await?;
+    let view = app.readers.read(move |reader| reader.thread(&id, viewer)).await?;
+    let mut words = json!({
+        "threadId": view.thread.as_str(),
+        "agent": agent_words(&view.agent),
+        "createdAt": view.created_at,
+        "runs": view.runs.iter().map(|(run, status)| json!({ "runId": run.as_str(), "status": status.as_str() })).collect::<Vec<_>>(),
+    });
+    if let Some(head) = view.head {
+        words["binding"] = json!({ "head": head.to_hex(), "provider": view.agent.provider.to_hex() });
+    }
+    Ok(axum::Json(words).into_response())
+}
+
+/// `GET /threads/{id}/tree`, filtered by segment for whoever looks.
+async fn tree(
+    State(app): State<App>,
+    Path((id, what)): Path<(String, String)>,
+    knock: Knock,
+) -> Result<Response, Problem> {
+    if what != "tree" {
+        return Err(Problem::door(Door::RouteUnknown, "route: not known, GET /.well-known/wikala.json lists them"));
+    }
+    let id = thread_id(&id)?;
+    let viewer = knock.viewer(&app).await?;
+    let node = app.readers.read(move |reader| reader.tree(&id, viewer)).await?;
+    Ok(axum::Json(tree_words(&node)).into_response())
+}
+
+async fn run(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+    let id = run_id(&id)?;
+    let viewer = knock.viewer(&app).await?;
+    let view = app.readers.read(move |reader| reader.run(&id, viewer)).await?;
+    Ok(axum::Json(run_words(&view)).into_response())
+}
+
+/// `GET /v1/runs/{id}/events?after=n`: the record of a run, then what follows. A
+/// provider's words are default events, as stored; the witness's own lines are
+/// events named `wikala`. The stream ends when the run has ended.
+async fn events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<BTreeMap<String, String>>,
+    knock: Knock,
+) -> Result<Response, Problem> {
+    let id = run_id(&id)?;
+    let after = match query.get("after").map(|text| text.parse::<u64>()) {
+        None => 0,
+        Some(Ok(after)) => after,
+        Some(Err(_)) => {
+            return Err(Problem::door(Door::BodyMalformed, "after: not a sequence number, send the last id you saw"));
+        }
+    };
+    let viewer = knock.viewer(&app).await?;
+    let place = app.limits.stream(knock.peer)?;
+    // Refused before the stream begins, not inside it.
+    let known = id.clone();
+    let view = app.readers.read(move |reader| reader.run(&known, viewer)).await?;
+    let Some(mut tail) = Tail::of(&app, id, after, viewer) else {
+        return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
+    };
+    let (out, response) = sse::response(app.settings.keep_alive);
+    tokio::spawn(async move {
+        let _place = place;
+        // An ended run has nothing to follow: what is on record is all there is.
+        let mut over = view.status.is_terminal() && after > 0 && tail_is_empty(&app, &view, after).await;
+        while !over {
+            let recorded = tokio::select! {
+                recorded = tail.next() => recorded,
+                () = out.gone() => return,
+            };
+            let Ok(Some(recorded)) = recorded else { return };
+            let sent = match &recorded.entry {
+                Entry::Words(words) => out.numbered(recorded.seq, None, &words.text).await,
+                Entry::Mark(mark) => {
+                    over = matches!(mark, wikala_witness::Mark::Ended { .. });
+                    let text = serde_json::to_string(mark).unwrap_or_default();
+                    out.numbered(recorded.seq, Some("wikala"), &text).await
+                }
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(response)
+}
+
+async fn tail_is_empty(app: &App, view: &RunView, after: u64) -> bool {
+    let run = view.run.clone();
+    app.readers.read(move |reader| reader.entries(&run, after, 1, None)).await.is_ok_and(|page| page.is_empty())
+}
+
+fn agent_words(agent: &AgentId) -> Value {
+    json!({ "providerKey": agent.provider.to_hex(), "name": agent.name.as_str() })
+}
+
+/// A tree as JSON: `{threadId, agent, bound, children[]}`.
+#[must_use]
+pub fn tree_words(node: &TreeNode) -> Value {
+    let mut words = json!({
+        "threadId": node.thread.as_str(),
+        "agent": agent_words(&node.agent),
+        "bound": node.bound,
+        "children": node.children.iter().map(tree_words).collect::<Vec<_>>(),
+    });
+    if let Some(view) = &node.operator {
+        words["head"] = view.head.map_or(Value::Null, |key| key.to_hex().into());
+        words["opener"] = view.opener.map_or(Value::Null, |key| key.to_hex().into());
+        words["runs"] = view
+            .runs
+            .iter()
+            .map(|(run, status, flags)| json!({ "runId": run.as_str(), "status": status.as_str(), "flags": flags }))
+            .collect();
+    }
+    words
+}
+
+/// A run as JSON (wire.md, Routes). Absent members are left out.
+#[must_use]
+pub fn run_words(view: &RunView) -> Value {
+    let hex = |key: &PublicKey| Value::from(key.to_hex());
+    let asks: Vec<Value> = view
+        .asks
+        .iter()
+        .map(|ask| {
+            let mut words = json!({
+                "ids": ask.items.iter().map(|item| item.id.as_str()).collect::<Vec<_>>(),
+                "items": ask.items.iter().map(|item| json!({
+                    "id": item.id,
+                    "kind": match item.kind { ItemKind::Interrupt => "interrupt", ItemKind::Call => "call" },
+                    "question": serde_json::from_str::<Value>(&item.question).unwrap_or(Value::Null),
+                })).collect::<Vec<_>>(),
+                "authorities": ask.authorities.iter().map(hex).collect::<Vec<_>>(),
+                "openedAt": ask.opened_at,
+            });
+            if let Some(at) = ask.closed_at {
+                words["closedAt"] = at.into();
+                words["closedAs"] = ask.closed_as.clone().into();
+            }
+            if let Some(key) = &ask.answered_by {
+                words["answeredBy"] = hex(key);
+            }
+            if let Some(key) = &ask.answered_with {
+                words["answeredWith"] = hex(key);
+            }
+            if let Some(digest) = &ask.answer_digest {
+                words["answerDigest"] = digest.to_hex().into();
+            }
+            words
+        })
+        .collect();
+    let mut words = json!({
+        "runId": view.run.as_str(),
+        "threadId": view.thread.as_str(),
+        "agent": agent_words(&view.agent),
+        "status": view.status.as_str(),
+        "flags": view.flags,
+        "asks": asks,
+        "cancelRequestedBy": view.cancel_requested_by.iter().map(|cancel| json!({
+            "at": cancel.at,
+            "authority": cancel.authority.as_ref().map(hex),
+            "signer": cancel.signer.as_ref().map(hex),
+        })).collect::<Vec<_>>(),
+        "times": {
+            "createdAt": view.times.created_at,
+            "startedAt": view.times.started_at,
+            "changedAt": view.times.changed_at,
+            "endedAt": view.times.ended_at,
+        },
+    });
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            words[name] = value;
+        }
+    };
+    set("reason", view.reason.clone().map(Value::from));
+    set("head", view.head.as_ref().map(hex));
+    set("opener", view.opener.as_ref().map(hex));
+    set("chain", view.chain.as_deref().and_then(|chain| serde_json::from_str(chain).ok()));
+    set("onward", view.onward.as_ref().and_then(|onward| serde_json::to_value(onward).ok()));
+    words
+}

@@ -1,3 +1,4 @@
 //! The integration tests: one binary, the promises by module.
 
 mod house;
+mod smoke;

@@ -1,8 +1,8 @@
 //! The shortest journey at the desk: speak, take, pause, answer, end.
 
+use wikala_certs::SignedPresenter;
 use wikala_certs::{Moment, Proof, SignedAct};
 use wikala_chain::{Digest, SigningKey, VerifiedChain};
-use wikala_certs::SignedPresenter;
 use wikala_witness::{
     Answer, Caller, Dialect, Fact, Lane, Lineage, Place, Presenting, Question, Reply, Status, Utterance, Words,
 };

@@ -6,3 +6,8 @@ use axum::Router;
 pub fn routes() -> Router<App> {
     Router::new()
 }
+
+/// Takes a new admission list.
+pub async fn readmit(app: &App, keys: std::collections::HashSet<wikala_chain::PublicKey>) {
+    let _ = (app, keys);
+}

@@ -1,0 +1,240 @@
+//! Our own HTTP client, for the command line, the provider and the demo: JSON in and
+//! out, a stream of events, requests signed by RFC 9421. hyper and rustls underneath.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use wikala_chain::{SigningKey, nonce};
+
+use crate::presenter;
+
+/// The largest answer read, bytes.
+const ANSWER: usize = 32 * 1024 * 1024;
+/// How long a whole answer may take. Streams may take longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client. Cheap to clone, shares its connections.
+#[derive(Clone)]
+pub struct Client(hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Signs requests with a key, as of a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Signer<'a> {
+    /// The key.
+    pub key: &'a SigningKey,
+    /// Unix seconds.
+    pub at_s: u64,
+}
+
+impl Client {
+    /// A client that trusts the machine's certificate authorities.
+    #[must_use]
+    pub fn new() -> Self {
+        let https = hyper_rustls::HttpsConnectorBuilder::new();
+        let builder = match https.with_native_roots() {
+            Ok(builder) => builder.https_or_http().enable_http1().build(),
+            // No authorities on this machine: https to anybody will be refused, http works.
+            Err(_) => hyper_rustls::HttpsConnectorBuilder::new()
+                .with_tls_config(
+                    rustls::ClientConfig::builder()
+                        .with_root_certificates(rustls::RootCertStore::empty())
+                        .with_no_client_auth(),
+                )
+                .https_or_http()
+                .enable_http1()
+                .build(),
+        };
+        Client(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(builder))
+    }
+
+    /// One request, answered as a stream of bytes.
+    ///
+    /// # Errors
+    /// One sentence: what could not be reached, and why.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Vec<u8>>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<(StatusCode, axum::http::HeaderMap, Incoming), String> {
+        let uri: Uri = url.parse().map_err(|_| format!("{url}: not a URL"))?;
+        let mut request = Request::builder().method(&method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(signer) = signer {
+            let signed = presenter::sign(signer.key, method.as_str(), url, body.as_deref(), signer.at_s, &nonce());
+            for (name, value) in signed {
+                request = request.header(name, value);
+            }
+        }
+        if body.is_some() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            request =
+                request.header(HeaderName::from_static("content-type"), HeaderValue::from_static("application/json"));
+        }
+        let request = request
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(|error| format!("{url}: {error}"))?;
+        let response = self.0.request(request).await.map_err(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
+            format!("{url}: not reached, {error}{cause}")
+        })?;
+        let (parts, body) = response.into_parts();
+        Ok((parts.status, parts.headers, body))
+    }
+
+    /// One request, answered as JSON. An empty answer is null.
+    ///
+    /// # Errors
+    /// As [`Client::send`]; an answer that is not JSON.
+    pub async fn json(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<(StatusCode, Value), String> {
+        let body = body.map(|value| value.to_string().into_bytes());
+        let whole = async {
+            let (status, _, answer) = self.send(method, url, body, headers, signer).await?;
+            let bytes =
+                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
+            if bytes.is_empty() {
+                return Ok((status, Value::Null));
+            }
+            let value = serde_json::from_slice(&bytes).map_err(|_| format!("{url}: answered {status}, and no JSON"))?;
+            Ok((status, value))
+        };
+        tokio::time::timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(format!("{url}: no answer in {PATIENCE:?}")))
+    }
+
+    /// `GET`, as JSON.
+    ///
+    /// # Errors
+    /// As [`Client::json`].
+    pub async fn get_json(&self, url: &str) -> Result<(StatusCode, Value), String> {
+        self.json(Method::GET, url, None, &[], None).await
+    }
+
+    /// `POST` of JSON, as JSON.
+    ///
+    /// # Errors
+    /// As [`Client::json`].
+    pub async fn post_json(
+        &self,
+        url: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Result<(StatusCode, Value), String> {
+        self.json(Method::POST, url, Some(body), headers, None).await
+    }
+
+    /// `POST` of JSON answered by events.
+    ///
+    /// # Errors
+    /// As [`Client::send`]; an answer that is no event stream, with its body.
+    pub async fn events(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<Events, String> {
+        let body = body.map(|value| value.to_string().into_bytes());
+        let (status, received, answer) = self.send(method, url, body, headers, signer).await?;
+        let kind = received.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or("");
+        if !kind.starts_with("text/event-stream") {
+            let bytes =
+                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
+            return Err(format!("{url}: answered {status} {}", String::from_utf8_lossy(&bytes)));
+        }
+        Ok(Events { headers: received, body: answer, waiting: Vec::new() })
+    }
+}
+
+/// One server-sent event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its `id:`, if it has one.
+    pub id: Option<String>,
+    /// Its `event:`, if it has one.
+    pub kind: Option<String>,
+    /// Its data.
+    pub data: String,
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub struct Events {
+    /// The answer's headers.
+    pub headers: axum::http::HeaderMap,
+    body: Incoming,
+    waiting: Vec<u8>,
+}
+
+impl Events {
+    /// The next event; `None` at the end of the stream. Comments are passed over.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn next(&mut self) -> Result<Option<Event>, String> {
+        loop {
+            while let Some(end) = self.waiting.windows(2).position(|pair| pair == b"\n\n") {
+                let frame: Vec<u8> = self.waiting.drain(..end + 2).collect();
+                if let Some(event) = event(&String::from_utf8_lossy(&frame)) {
+                    return Ok(Some(event));
+                }
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(format!("stream: broke off, {error}")),
+                Some(Ok(frame)) => {
+                    if let Some(bytes) = frame.data_ref() {
+                        self.waiting.extend_from_slice(bytes);
+                    }
+                }
+            }
+            if self.waiting.len() > ANSWER {
+                return Err("stream: an event without end".to_owned());
+            }
+        }
+    }
+}
+
+fn event(frame: &str) -> Option<Event> {
+    let (mut id, mut kind, mut data) = (None, None, Vec::new());
+    for line in frame.lines() {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "id" => id = Some(value.to_owned()),
+            "event" => kind = Some(value.to_owned()),
+            "data" => data.push(value),
+            _ => {}
+        }
+    }
+    if data.is_empty() { None } else { Some(Event { id, kind, data: data.join("\n") }) }
+}

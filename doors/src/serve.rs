@@ -1,0 +1,175 @@
+//! `wikala serve`: opens the house on a data directory, keeps it until it is told to
+//! stop, and closes it in order: refuse new work, tell the streams, commit, exit.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use wikala_chain::{PublicKey, SigningKey};
+
+use crate::config::Serve;
+use crate::desk::Clock;
+use crate::exit::Failure;
+use crate::house::{self, Admission, App, Settings};
+use crate::{control, http, link};
+
+/// The database in a data directory.
+pub const DATABASE: &str = "wikala.db";
+/// The witness's key.
+pub const KEY: &str = "witness.pem";
+/// Held while a process serves the directory.
+pub const LOCK: &str = "lock";
+/// The operator's socket, while it serves.
+pub const CONTROL: &str = "control.sock";
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// 3: the directory, the address or the record cannot be used.
+pub async fn run(config: Serve) -> Result<(), Failure> {
+    let lock = lock(&config.data)?;
+    let key = Arc::new(read_key(&config.data)?);
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        Failure::environment(format!("listen: {} cannot be bound ({error}), choose another --listen", config.listen))
+    })?;
+    let bound = listener.local_addr().map_err(|error| Failure::environment(format!("listen: {error}")))?;
+    let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{bound}"));
+    let admission = match &config.admission {
+        None => Admission::Open,
+        Some(file) => Admission::Listed(Arc::new(Mutex::new(admitted(file)?))),
+    };
+    let settings = Settings {
+        public_url: public_url.trim_end_matches('/').to_owned(),
+        policy: config.policy.clone(),
+        admission,
+        keep_alive: config.keep_alive,
+        gateway: config.gateway.clone(),
+    };
+    if let Some(address) = config.metrics_listen {
+        serve_metrics(address).await?;
+    }
+    let opened = house::open(&config.data.join(DATABASE), key, settings, Clock::System)
+        .map_err(|fault| Failure::environment(fault.to_string()))?;
+    let app = opened.app;
+    app.desk
+        .ask(|witness, now| witness.recover(now))
+        .await
+        .map_err(|no| Failure::environment(format!("record: recovery failed ({no})")))?;
+    let time = tokio::spawn(app.desk.clone().keep_time());
+    let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
+    let serving = tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace));
+    tracing::info!(listen = %bound, public_url = %app.settings.public_url, witness = %app.public_key().fingerprint(), "open");
+    // One line on stdout for whoever started us: the address, with the port that was free.
+    println!("wikala {} serves {}", app.public_key().fingerprint(), app.settings.public_url);
+
+    until_told(&app, &config).await?;
+    tracing::info!("closing: no new work, streams are told");
+    let _ = opened.close.send(true);
+    let _ = serving.await;
+    control.abort();
+    time.abort();
+    let _ = time.await;
+    // The last handles: when they are gone the desk commits what waits, and ends.
+    drop(app);
+    let _ = tokio::time::timeout(config.shutdown_grace, opened.desk_ended).await;
+    let _ = std::fs::remove_file(config.data.join(CONTROL));
+    drop(lock);
+    tracing::info!("closed");
+    Ok(())
+}
+
+/// Prometheus text on an address of its own: numbers are the operator's.
+async fn serve_metrics(address: std::net::SocketAddr) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::environment(format!(
+            "metrics: {address} cannot be served ({error}), choose another --metrics-listen or off"
+        ))
+    };
+    let recorder =
+        metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().map_err(|error| failed(&error))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| failed(&error))?;
+    let page = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(recorder.render())));
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, page).await {
+            tracing::error!(%error, "metrics are no longer served");
+        }
+    });
+    Ok(())
+}
+
+/// Waits for SIGTERM or SIGINT; SIGHUP rereads the admission list.
+async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
+    let listen = |kind| signal(kind).map_err(|error| Failure::environment(format!("signals: {error}")));
+    let mut term = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = term.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hang_up.recv() => {
+                let Some(file) = &config.admission else { continue };
+                match admitted(file) {
+                    Ok(keys) => link::readmit(app, keys).await,
+                    // A list that does not read admits nobody new and evicts nobody.
+                    Err(failure) => tracing::error!(%failure, "the admission list stays as it was"),
+                }
+            }
+        }
+    }
+}
+
+/// Takes the lock of a data directory; it is given back when the file is closed,
+/// also by a kill.
+///
+/// # Errors
+/// 3: no such directory, or another process serves it.
+pub fn lock(data: &Path) -> Result<File, Failure> {
+    if !data.join(KEY).exists() {
+        return Err(Failure::environment(format!(
+            "data: {} holds no witness, run `wikala init --data {}` first",
+            data.display(),
+            data.display()
+        )));
+    }
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(data.join(LOCK))
+        .map_err(|error| Failure::environment(format!("data: {} cannot be locked ({error})", data.display())))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(_) => Err(Failure::environment(format!("data: another process serves {}, stop it first", data.display()))),
+    }
+}
+
+fn read_key(data: &Path) -> Result<SigningKey, Failure> {
+    let path = data.join(KEY);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::environment(format!("key: {} cannot be read ({error})", path.display())))?;
+    SigningKey::from_pem(&text).map_err(|error| Failure::environment(format!("key: {}: {error}", path.display())))
+}
+
+/// The admission list: one key a line, `#` begins a comment.
+fn admitted(file: &Path) -> Result<HashSet<PublicKey>, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::environment(format!("admission: {} cannot be read ({error})", file.display())))?;
+    let mut keys = HashSet::new();
+    for (number, line) in text.lines().enumerate() {
+        let key = line.split('#').next().unwrap_or("").trim();
+        if !key.is_empty() {
+            keys.insert(PublicKey::from_hex(key).map_err(|error| {
+                Failure::environment(format!(
+                    "admission: {} line {}: {error}, one key of 64 hex a line",
+                    file.display(),
+                    number + 1
+                ))
+            })?);
+        }
+    }
+    Ok(keys)
+}

@@ -1,0 +1,42 @@
+//! Acts on the command line: prints the proof as JSON.
+
+use wikala_certs::Proof;
+use wikala_chain::{VerifiedChain, is_nonce, nonce};
+use wikala_witness::RunId;
+
+use super::{ActCommand, io};
+use crate::exit::Failure;
+
+pub(super) fn run(command: ActCommand) -> Result<(), Failure> {
+    let proof = match command {
+        ActCommand::Resolve { sign, run } => {
+            Proof::resolve(&io::key(&sign.key)?, id(&run)?.as_str(), io::moment(sign.at))
+        }
+        ActCommand::Cancel { sign, run } => {
+            Proof::cancel(&io::key(&sign.key)?, id(&run)?.as_str(), io::moment(sign.at))
+        }
+        ActCommand::Answer { sign, run, asks, answer } => {
+            let asks: Vec<&str> = asks.iter().map(String::as_str).collect();
+            Proof::answer(&io::key(&sign.key)?, id(&run)?.as_str(), &asks, answer.as_bytes(), io::moment(sign.at))
+        }
+        ActCommand::Present { sign, witness, provider, name, chain, nonce: given } => {
+            let key = io::key(&sign.key)?;
+            let chain = chain.map(|file| io::chain(&file)).transpose()?;
+            let given = match given {
+                Some(text) if is_nonce(&text) => text,
+                Some(_) => return Err(Failure::usage("--nonce: not 32 lower-case hex, leave it out for a random one")),
+                None => nonce(),
+            };
+            let (witness, provider) = (io::public("--witness", &witness)?, io::public("--provider", &provider)?);
+            let tip = chain.as_ref().map(VerifiedChain::tip);
+            Proof::present(&key, &witness, &provider, &io::name(&name)?, tip, &given, io::moment(sign.at))
+        }
+    };
+    println!("{}", proof.to_json());
+    Ok(())
+}
+
+/// A signature names exactly one run: what is not an id of the witness's is a typing error.
+fn id(text: &str) -> Result<RunId, Failure> {
+    RunId::parse(text).ok_or_else(|| Failure::usage(format!("run: {text:?} is no run id, run_ and 24 hex digits")))
+}

@@ -1,0 +1,86 @@
+//! Session certificates on the command line.
+
+use serde_json::json;
+use wikala_certs::{CertError, Certificate, SignedCertificate};
+
+use super::{CertCommand, io};
+use crate::exit::Failure;
+
+pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
+    match command {
+        CertCommand::Issue { key, delegate, ttl, expires_at } => {
+            let key = io::key(&key)?;
+            let delegate = io::public("--delegate", &delegate)?;
+            let until = match expires_at {
+                Some(at) => at,
+                None => io::moment(None).as_secs() + ttl_s(&ttl)?,
+            };
+            println!("{}", SignedCertificate::issue(&key, &delegate, until).to_json());
+            Ok(())
+        }
+        CertCommand::Accept { key, file } => {
+            let key = io::key(&key)?;
+            let accepted = read(&io::read(&file)?)?.accept(&key).map_err(refused)?;
+            println!("{}", accepted.to_json());
+            Ok(())
+        }
+        CertCommand::Verify { file, at, json } => {
+            let text = io::read(&file)?;
+            let verdict = read_certificate(&text).and_then(|certificate| {
+                certificate.live(io::moment(at))?;
+                Ok(certificate)
+            });
+            match verdict {
+                Ok(certificate) if json => println!(
+                    "{}",
+                    json!({
+                        "ok": true,
+                        "authority": certificate.authority().to_hex(),
+                        "delegate": certificate.delegate().to_hex(),
+                        "expiresAt": certificate.expires_at(),
+                        "certificateId": certificate.id().to_hex(),
+                        "accepted": certificate.accepted(),
+                    })
+                ),
+                Ok(certificate) => println!(
+                    "{} acts for {} until {}{}",
+                    certificate.delegate().fingerprint(),
+                    certificate.authority().fingerprint(),
+                    certificate.expires_at(),
+                    if certificate.accepted() { "" } else { " (not accepted: add consent with `wikala cert accept`)" }
+                ),
+                Err(error) if json => {
+                    println!("{}", json!({ "ok": false, "code": error.code(), "message": error.to_string() }));
+                    return Err(Failure::refused(""));
+                }
+                Err(error) => return Err(refused(error)),
+            }
+            Ok(())
+        }
+    }
+}
+
+fn refused(error: CertError) -> Failure {
+    Failure::refused(format!("{}: {error}", error.code()))
+}
+
+fn read_certificate(text: &str) -> Result<SignedCertificate, CertError> {
+    Certificate::parse(text.trim())?.verify()
+}
+
+fn read(text: &str) -> Result<SignedCertificate, Failure> {
+    read_certificate(text).map_err(refused)
+}
+
+/// `8h`, `30m`, `90s`, in seconds.
+fn ttl_s(text: &str) -> Result<u64, Failure> {
+    let wrong = || Failure::usage("--ttl: not a span, write 8h, 30m or 90s");
+    let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let scale = match unit {
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u32>().map(|n| u64::from(n) * scale).map_err(|_| wrong())
+}

@@ -1,0 +1,324 @@
+//! The command line: only its types, and where each command goes.
+
+mod act;
+mod cert;
+mod chain;
+mod io;
+mod keys;
+mod operator;
+mod serve;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit::Failure;
+
+/// A witness and broker for signed responsibility chains between AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "wikala", version, about, max_term_width = 100)]
+pub struct Wikala {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a data directory: the record, the witness's key
+    Init {
+        /// The directory to make
+        #[arg(long, env = "WIKALA_DATA")]
+        data: PathBuf,
+    },
+    /// Serve a data directory
+    Serve(Box<serve::ServeArgs>),
+    /// Make a key file (PKCS#8 PEM, mode 0600)
+    Keygen {
+        /// The file to make
+        file: PathBuf,
+    },
+    /// Show a key
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Make, extend and verify chains
+    #[command(subcommand)]
+    Chain(ChainCommand),
+    /// Issue, accept and verify session certificates
+    #[command(subcommand)]
+    Cert(CertCommand),
+    /// Sign acts; prints the proof as JSON
+    #[command(subcommand)]
+    Act(ActCommand),
+    /// Look at runs
+    #[command(subcommand)]
+    Run(RunCommand),
+    /// The operator's tree: every thread, whoever's
+    Tree {
+        /// The thread to begin at; all without it
+        thread: Option<String>,
+        /// The data directory
+        #[arg(long, env = "WIKALA_DATA")]
+        data: PathBuf,
+    },
+    /// Check or generate the vectors
+    #[command(subcommand)]
+    Vectors(VectorsCommand),
+    /// A scripted agent over a real link
+    Provider(ProviderArgs),
+    /// The whole story in one command
+    Demo {
+        /// One JSON object a step
+        #[arg(long)]
+        json: bool,
+        /// Keep the house open afterwards
+        #[arg(long)]
+        stay: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyCommand {
+    /// Print the public key and its fingerprint
+    Show {
+        /// A key file, or - for PEM or 64 hex digits on stdin
+        file: PathBuf,
+        /// `{"publicKey","fingerprint"}`
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ChainCommand {
+    /// Begin a chain
+    New {
+        /// The head's key file
+        #[arg(long)]
+        key: PathBuf,
+    },
+    /// Extend a chain by a hop
+    Extend {
+        /// The key file of who takes it on
+        #[arg(long)]
+        key: PathBuf,
+        /// A JSON array of tokens, or - for stdin
+        file: PathBuf,
+    },
+    /// Append a dispatch hop, as a witness does
+    Dispatch {
+        /// The witness's key file
+        #[arg(long)]
+        key: PathBuf,
+        /// The provider's key, 64 hex
+        #[arg(long)]
+        provider: String,
+        /// The agent's name
+        #[arg(long)]
+        name: String,
+        /// A JSON array of tokens, or - for stdin
+        file: PathBuf,
+    },
+    /// Verify a chain
+    Verify {
+        /// A JSON array of tokens, or - for stdin
+        file: PathBuf,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        /// Also demand a dispatch signed by this witness's key, 64 hex
+        #[arg(long)]
+        witness: Option<String>,
+    },
+    /// Show a chain hop by hop, verified or not
+    Show {
+        /// A JSON array of tokens, or - for stdin
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum CertCommand {
+    /// Say that a session key acts for a durable key
+    Issue {
+        /// The durable key's file
+        #[arg(long)]
+        key: PathBuf,
+        /// The session key, 64 hex
+        #[arg(long)]
+        delegate: String,
+        /// How long from now, `8h`, `30m` or `90s`
+        #[arg(long, default_value = "8h", conflicts_with = "expires_at")]
+        ttl: String,
+        /// Until when, unix seconds
+        #[arg(long)]
+        expires_at: Option<u64>,
+    },
+    /// Consent, as the session key, to act for the durable key
+    Accept {
+        /// The session key's file
+        #[arg(long)]
+        key: PathBuf,
+        /// The certificate, or - for stdin
+        file: PathBuf,
+    },
+    /// Verify a certificate
+    Verify {
+        /// The certificate, or - for stdin
+        file: PathBuf,
+        /// As of when, unix seconds; now without it
+        #[arg(long)]
+        at: Option<u64>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Who signs an act, and as of when.
+#[derive(Debug, Args)]
+struct SignArgs {
+    /// The signer's key file
+    #[arg(long)]
+    key: PathBuf,
+    /// As of when, unix seconds; now without it
+    #[arg(long)]
+    at: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ActCommand {
+    /// Answer a paused run (funduq-resolve)
+    Resolve {
+        #[command(flatten)]
+        sign: SignArgs,
+        /// The run
+        run: String,
+    },
+    /// Answer a paused run, bound to the asks and the answer (wikala-answer)
+    Answer {
+        #[command(flatten)]
+        sign: SignArgs,
+        /// The run
+        run: String,
+        /// An open item's id; once for each
+        #[arg(long = "ask", required = true)]
+        asks: Vec<String>,
+        /// The answer
+        #[arg(long)]
+        answer: String,
+    },
+    /// Stop a run (funduq-cancel)
+    Cancel {
+        #[command(flatten)]
+        sign: SignArgs,
+        /// The run
+        run: String,
+    },
+    /// Present a chain to an agent at a witness (wikala-present)
+    Present {
+        #[command(flatten)]
+        sign: SignArgs,
+        /// The witness's key, 64 hex
+        #[arg(long)]
+        witness: String,
+        /// The provider's key, 64 hex
+        #[arg(long)]
+        provider: String,
+        /// The agent's name
+        #[arg(long)]
+        name: String,
+        /// The chain, a JSON array of tokens or - for stdin; none: chainless
+        #[arg(long)]
+        chain: Option<PathBuf>,
+        /// 32 hex; random without it
+        #[arg(long)]
+        nonce: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum RunCommand {
+    /// Show a run
+    Show {
+        /// The run
+        run: String,
+        /// A witness to ask over HTTP
+        #[arg(long, conflicts_with = "data", required_unless_present = "data")]
+        witness: Option<String>,
+        /// Sign the request with this key file
+        #[arg(long, requires = "witness")]
+        key: Option<PathBuf>,
+        /// The data directory, for the operator's view
+        #[arg(long)]
+        data: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum VectorsCommand {
+    /// Compare the files with what would be generated, and replay every case
+    Check {
+        /// The directory
+        #[arg(default_value = "vectors")]
+        dir: PathBuf,
+    },
+    /// Write every family
+    Generate {
+        /// The directory
+        #[arg(default_value = "vectors")]
+        dir: PathBuf,
+    },
+}
+
+/// What `wikala provider` is told.
+#[derive(Debug, Args)]
+pub struct ProviderArgs {
+    /// The witness's URL
+    #[arg(long, env = "WIKALA_WITNESS")]
+    pub witness: String,
+    /// The provider's key file
+    #[arg(long)]
+    pub key: PathBuf,
+    /// An agent's name; once for each
+    #[arg(long = "name", default_value = "agent")]
+    pub names: Vec<String>,
+    /// How many runs at once; no limit is declared without it
+    #[arg(long)]
+    pub max_runs: Option<u64>,
+}
+
+/// How logs are written, to stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// How it ends otherwise: the exit code and one sentence.
+pub fn run(wikala: Wikala) -> Result<(), Failure> {
+    match wikala.command {
+        Command::Init { data } => serve::init(&data),
+        Command::Serve(args) => serve::serve(*args),
+        Command::Keygen { file } => keys::keygen(&file),
+        Command::Key(KeyCommand::Show { file, json }) => keys::show(&file, json),
+        Command::Chain(command) => chain::run(command),
+        Command::Cert(command) => cert::run(command),
+        Command::Act(command) => act::run(command),
+        Command::Run(RunCommand::Show { run, witness, key, data }) => operator::run_show(&run, witness, key, data),
+        Command::Tree { thread, data } => operator::tree(thread.as_deref(), &data),
+        Command::Vectors(command) => operator::vectors(command),
+        Command::Provider(args) => {
+            serve::logs(LogFormat::Text, "warn");
+            serve::block_on(crate::provider::run(args))
+        }
+        Command::Demo { json, stay } => {
+            serve::logs(LogFormat::Text, "error");
+            serve::block_on(crate::demo::run(crate::demo::Options { json, stay }))
+        }
+    }
+}

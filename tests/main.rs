@@ -1,5 +1,6 @@
 //! The integration tests: one binary, the promises by module.
 
 mod house;
+mod interop;
 mod process;
 mod smoke;

@@ -119,8 +119,7 @@ fn edited(text: &str, audience: &Audience, view: &RunView) -> String {
     };
     set("threadId", json::quote(&audience.thread_id));
     set("runId", json::quote(&audience.run_id));
-    let mut metadata =
-        event.get("metadata").and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_else(RawObject::new);
+    let mut metadata = event.get("metadata").and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
     if let Ok(note) = RawValue::from_string(bag::outward(view).to_string()) {
         metadata.set("wikala", note);
     }

@@ -4,3 +4,4 @@ mod house;
 mod interop;
 mod process;
 mod smoke;
+mod vectors;

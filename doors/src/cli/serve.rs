@@ -58,7 +58,8 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "WIKALA_METRICS_LISTEN", default_value = "127.0.0.1:7421")]
     metrics_listen: String,
     /// Plain HTTP off loopback is meant: a proxy in front speaks TLS
-    #[arg(long, env = "WIKALA_BEHIND_PROXY")]
+    // The variable may say 1, yes or on: whoever sets it means it.
+    #[arg(long, env = "WIKALA_BEHIND_PROXY", value_parser = clap::builder::BoolishValueParser::new())]
     behind_proxy: bool,
     /// A gateway's network: its header may name a presenter
     #[arg(long, env = "WIKALA_TRUSTED_GATEWAY", value_parser = config::network, requires = "presenter_header", requires = "gateway_secret_file")]

@@ -2,5 +2,6 @@
 
 mod cli;
 mod house;
+mod interop;
 mod process;
 mod smoke;

@@ -102,10 +102,15 @@ impl Bag {
         self.resolution.is_some()
     }
 
-    /// The key that signed the answer's proof, as claimed.
+    /// For whom the answer's proof speaks, as claimed: the certificate's authority if
+    /// it names the signer, else the signer.
     #[must_use]
-    pub fn resolution_key(&self) -> Option<PublicKey> {
-        self.resolution.as_ref().map(|proof| proof.public_key)
+    pub fn resolution_authority(&self) -> Option<PublicKey> {
+        let signer = self.resolution.as_ref()?.public_key;
+        Some(match &self.certificate {
+            Some(certificate) if certificate.delegate() == signer => certificate.authority(),
+            _ => signer,
+        })
     }
 
     /// Takes the answer's proof found elsewhere (`resume[].metadata.resolution`).
@@ -205,7 +210,7 @@ pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject
     let mut members = callers
         .filter(|text| text.trim_start().starts_with('{'))
         .and_then(|text| RawObject::parse(text).ok())
-        .unwrap_or_else(RawObject::new);
+        .unwrap_or_default();
     for name in RESERVED.iter().chain(&OURS) {
         members.remove(name);
     }

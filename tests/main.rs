@@ -1,7 +1,10 @@
 //! The integration tests: one binary, the promises by module.
 
+mod cli;
+mod harness;
 mod house;
 mod interop;
 mod process;
+mod record;
 mod smoke;
 mod vectors;

@@ -5,5 +5,6 @@ mod harness;
 mod house;
 mod interop;
 mod process;
+mod readme;
 mod record;
 mod smoke;

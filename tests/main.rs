@@ -8,3 +8,4 @@ mod process;
 mod readme;
 mod record;
 mod smoke;
+mod vectors;

@@ -1,6 +1,7 @@
 //! The integration tests: one binary, the promises by module.
 
 mod cli;
+mod crash;
 mod harness;
 mod house;
 mod interop;

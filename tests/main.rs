@@ -1,5 +1,9 @@
 //! The integration tests: one binary, the promises by module.
 
+mod cli;
+mod harness;
 mod house;
+mod interop;
 mod process;
+mod record;
 mod smoke;

@@ -193,16 +193,6 @@ impl Bag {
         Some(Consented { certificate, by_request })
     }
 
-    /// The certificate beside an act. One whose delegate signed hop 0 of a chain that
-    /// came along, and not the act, says nothing about the act and is left out.
-    #[must_use]
-    pub fn beside_act(&self, http: Option<&HttpSigner>) -> Option<Consented> {
-        let delegate = self.certificate.as_ref()?.delegate();
-        let signed_act = self.resolution.as_ref().is_none_or(|proof| proof.public_key == delegate);
-        let signed_chain = self.chain.as_ref().is_some_and(|chain| chain.head().0 == delegate);
-        self.consented(http).filter(|_| signed_act || !signed_chain)
-    }
-
     /// Who stands at an agent's door with this bag.
     ///
     /// # Errors
@@ -242,7 +232,7 @@ pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject
     let mut members = callers
         .filter(|text| text.trim_start().starts_with('{'))
         .and_then(|text| RawObject::parse(text).ok())
-        .unwrap_or_else(RawObject::new);
+        .unwrap_or_default();
     for name in RESERVED.iter().chain(&OURS) {
         members.remove(name);
     }

@@ -447,8 +447,16 @@ impl Reader {
         let fetch = |cursor: Option<(u64, &RunId)>, limit: usize| {
             self.store.page(row.row, filter.thread.as_ref(), scope, is_provider, &statuses, filter.since, cursor, limit)
         };
-        let mut rows = fetch(filter.cursor.as_ref().map(|(at, id)| (*at, id)), filter.limit + 1)?;
-        let total = fetch(None, LIST_TOTAL)?.len();
+        let mut rows = fetch(filter.cursor.as_ref().map(|(at, id)| (*at, id)), filter.limit.saturating_add(1))?;
+        let total = self.store.page_total(
+            row.row,
+            filter.thread.as_ref(),
+            scope,
+            is_provider,
+            &statuses,
+            filter.since,
+            LIST_TOTAL,
+        )?;
         let more = rows.len() > filter.limit;
         rows.truncate(filter.limit);
         let next = rows.last().filter(|_| more).map(|run| (run.changed_at, run.id.clone()));

@@ -66,7 +66,7 @@ fn read(call: &Call) -> Result<Sending, Refused> {
     if parts.is_empty() {
         return Err(invalid("message.parts", "empty, send at least one part"));
     }
-    let configuration = params::object(&call.params, "configuration")?.unwrap_or_else(RawObject::new);
+    let configuration = params::object(&call.params, "configuration")?.unwrap_or_default();
     let mut bag = Bag::read(params::raw(&call.params, "metadata"), &call.app.cache)?;
     if let Some(members) = params::object(&message, "metadata")? {
         // The reference's clients name the run they interject into here.

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::post;
-use wikala_witness::{Answer, Caller, Dialect, Lineage, Place, ThreadId, Utterance, Words};
+use wikala_witness::{Answer, Dialect, Lineage, Place, ThreadId, Utterance, Words};
 
 use crate::answer::Problem;
 use crate::bag::Bag;
@@ -50,7 +50,7 @@ async fn run(
     let vouched = knock.vouched(&app)?;
     let key = signer.as_ref().map(|signer| signer.key).or(vouched);
     let anonymous = bag.is_anonymous() && key.is_none();
-    let certificate = bag.beside_act(signer.as_ref());
+    let certificate = bag.consented(signer.as_ref());
     let caller = bag.caller(&app.public_key(), &agent, signer, vouched);
     let words = Words { dialect: Dialect::AgUi, text: text.into() };
     let names = Names {
@@ -67,8 +67,9 @@ async fn run(
             lane,
             digest: content.digest(),
             reply: content.reply,
-            // Beside an act nobody need present anything: what came along is not looked at.
-            caller: if act.is_some() { Caller::default() } else { caller? },
+            // Beside an act nobody need present anything: a proof that does not hold is
+            // as good as none, one that does only says whose certificate came along.
+            caller: if act.is_some() { caller.unwrap_or_default() } else { caller? },
             act,
             certificate,
             words,

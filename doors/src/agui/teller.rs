@@ -91,7 +91,7 @@ impl Teller {
     fn edited(&self, text: &str, asks: &[String]) -> Arc<str> {
         let Ok(mut event) = RawObject::parse(text) else { return text.into() };
         let metadata = event.get("metadata").and_then(|raw| RawObject::parse(raw.get()).ok());
-        let mut metadata = metadata.unwrap_or_else(RawObject::new);
+        let mut metadata = metadata.unwrap_or_default();
         let mut note = self.note.clone();
         note["asks"] = asks.into();
         set(&mut metadata, "wikala", note.to_string());

@@ -1,0 +1,1 @@
+//! Trees, lists and `onward`.

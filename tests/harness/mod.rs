@@ -315,11 +315,7 @@ impl World {
         self.answer(run, text, Some(act))
     }
 
-    pub fn stop(
-        &mut self,
-        run: &RunId,
-        act: Option<SignedAct<wikala_certs::Cancel>>,
-    ) -> Result<Stopped, Refusal> {
+    pub fn stop(&mut self, run: &RunId, act: Option<SignedAct<wikala_certs::Cancel>>) -> Result<Stopped, Refusal> {
         let stop = Stop { agent: None, run: run.clone(), act, certificate: None };
         self.run(|w, now| w.stop(now, stop))
     }

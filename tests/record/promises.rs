@@ -212,7 +212,9 @@ fn p12_queued_runs_survive_a_restart_in_their_order() {
     world.crash();
     assert_eq!(world.status(&first.run), Status::Running, "taken: a lease, not a death");
     let link = world.serve(&a());
-    world.run(|w, _| w.holding(link, &[wikala_witness::Holding { run: first.run.clone(), last_seq: 0 }])).expect("held");
+    world
+        .run(|w, _| w.holding(link, &[wikala_witness::Holding { run: first.run.clone(), last_seq: 0 }]))
+        .expect("held");
     let mut run = first.run.clone();
     for next in waiting {
         world.complete(link, &run);
@@ -527,9 +529,8 @@ fn aliases_are_private_to_agent_head_and_presenter() {
         assert!(!all[..i].contains(one), "{i}");
     }
     // A name nobody can guess is a capability.
-    let mut anonymous = |text: &str| {
-        world.speak(&agent(&a()), Place::Alias(text.into()), Caller::default()).expect("opened").thread
-    };
+    let mut anonymous =
+        |text: &str| world.speak(&agent(&a()), Place::Alias(text.into()), Caller::default()).expect("opened").thread;
     for uuid in ["0b5e4a1e-6c1f-4d7b-9a53-0242ac120002", "01890a5d-ac96-774b-bcce-b302099a8057"] {
         assert_eq!(anonymous(uuid), anonymous(uuid), "{uuid}");
     }

@@ -66,7 +66,10 @@ fn an_act_stays_spent_when_its_signer_becomes_a_delegate() {
     let pair = accepted(&head(), &session(), START + 3600);
     world.run(|w, now| w.record_certificate(now, &pair)).expect("recorded");
     assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&session(), &opened.run, signed)))), "act-spent");
-    assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&stranger(), &opened.run, signed)))), "not-an-authority");
+    assert_eq!(
+        code(world.answer(&opened.run, "2", Some(resolve(&stranger(), &opened.run, signed)))),
+        "not-an-authority"
+    );
     // Signed by the authority's own key they are another act: it never signed the first.
     world.answer(&opened.run, "2", Some(resolve(&head(), &opened.run, signed))).expect("another signer");
 }
@@ -123,8 +126,7 @@ fn a_presenter_proof_is_good_once_at_one_agent_of_one_witness() {
     let proof = world.presenter_proof(&head(), &to, tip);
     let w = witness().public();
     let present = || SignedPresenter::verify(&proof, &w, &to.provider, &to.name, tip).expect("signed for this");
-    let caller =
-        || Caller { chain: Some(own.clone()), certificate: None, presenter: Presenting::Signed(present()) };
+    let caller = || Caller { chain: Some(own.clone()), certificate: None, presenter: Presenting::Signed(present()) };
     world.speak(&to, Place::New, caller()).expect("once");
     assert_eq!(code(world.speak(&to, Place::New, caller())), "presenter-spent");
 

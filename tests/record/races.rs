@@ -101,8 +101,7 @@ fn an_answer_and_a_cancel() {
         world.take();
         world.pause(link, &run, &["q1"]);
         let answer = single(&run, "1", Some(resolve(&head(), &run, world.at())));
-        let stop =
-            Stop { agent: None, run: run.clone(), act: Some(cancel(&a(), &run, world.at())), certificate: None };
+        let stop = Stop { agent: None, run: run.clone(), act: Some(cancel(&a(), &run, world.at())), certificate: None };
         let told = both(&mut two, world.at(), |w, now| w.answer(now, answer), |w, now| w.stop(now, stop));
         let ask = world.view(&run).asks.remove(0);
         match told {
@@ -135,7 +134,11 @@ fn a_cancel_and_the_end() {
             Stop { agent: None, run: run.clone(), act: Some(cancel(&head(), &run, world.at())), certificate: None };
         let says_done = round % 2 == 0;
         let ending = |w: &mut Witness, now| {
-            if says_done { w.event(now, link, &run, done(), words("{}"), None).map(drop) } else { w.finish(now, link, &run) }
+            if says_done {
+                w.event(now, link, &run, done(), words("{}"), None).map(drop)
+            } else {
+                w.finish(now, link, &run)
+            }
         };
         let told = both(&mut two, world.at(), ending, |w, now| w.stop(now, stop));
         let status = world.status(&run);
@@ -201,7 +204,12 @@ fn a_lease_ends_and_its_provider_comes_back() {
         let link = world.serve(&a());
         let held = [Holding { run: run.clone(), last_seq: 0 }];
         let told = both(&mut two, world.at(), |w, _| w.holding(link, &held), |w, now| w.tick(now));
-        let (Ok(resumed), Ok(())) = told else { panic!("{told:?}") };
+        // The third lost lease in a row withdraws the provider: then its link is closed too.
+        let resumed = match told {
+            (Ok(resumed), Ok(())) => resumed,
+            (Err(closed), Ok(())) if closed.code.as_str() == "run-unknown" => vec![],
+            other => panic!("{other:?}"),
+        };
         if resumed.is_empty() {
             assert_eq!(world.view(&run).reason.as_deref(), Some("provider_left_holding_it"));
             assert!(world.finish(link, &run).is_err());

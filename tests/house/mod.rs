@@ -57,6 +57,11 @@ impl TestHouse {
         self.clock.load(Ordering::SeqCst)
     }
 
+    /// Closes the house: new work is refused, streams are told.
+    pub fn close(&self) {
+        let _ = self.close.send(true);
+    }
+
     /// Moves the clock and looks at every deadline.
     pub async fn advance(&self, seconds: u64) {
         self.clock.fetch_add(seconds, Ordering::SeqCst);

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+type Headers = Vec<(&'static str, &'static str)>;
+
 async fn raw(caller: &Caller, path: &str, body: &str, headers: &[(&str, &str)]) -> (axum::http::HeaderMap, String) {
     let url = format!("{}{path}", caller.url);
     let sent = caller.http.send(axum::http::Method::POST, &url, Some(body.as_bytes().to_vec()), headers, None).await;
@@ -20,7 +22,7 @@ async fn envelopes_are_checked_in_one_order() {
     let caller = Caller::of(&house, &puppet.agent);
     let v1 = ("a2a-version", "1.0");
     let call = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{}}}}"#);
-    let cases: Vec<(String, Vec<(&str, &str)>, i64)> = vec![
+    let cases: Vec<(String, Headers, i64)> = vec![
         ("not json".into(), vec![("content-type", "text/plain"), v1], -32005),
         ("not json".into(), vec![v1], -32700),
         ("\u{feff}{}".into(), vec![v1], -32700),

@@ -453,8 +453,8 @@ async fn a_replayed_stream_is_the_live_one_frame_by_frame() {
     let bag = json!({ "resolution": resolve(&head(), run.as_str(), house.now()) });
     let reply = message("yes", json!({ "taskId": run.as_str() }), bag);
     let mut live = caller.stream("SendStreamingMessage", reply.clone()).await;
-    house.advance(5).await;
     let again = puppet.take().await.run;
+    house.advance(5).await;
     puppet.begins(&again).await;
     puppet.writes(&again, "m2", &["a", "b"]).await;
     puppet.say(&again, Fact::Said, r#"{"type":"CUSTOM","name":"n","value":1}"#).await;

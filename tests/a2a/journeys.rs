@@ -456,6 +456,8 @@ async fn a_replayed_stream_is_the_live_one_frame_by_frame() {
     let again = puppet.take().await.run;
     house.advance(5).await;
     puppet.begins(&again).await;
+    // The lost answer's client is told how the task stands, not made to wait.
+    assert_eq!(state(&caller.task("SendMessage", reply.clone()).await), "TASK_STATE_WORKING");
     puppet.writes(&again, "m2", &["a", "b"]).await;
     puppet.say(&again, Fact::Said, r#"{"type":"CUSTOM","name":"n","value":1}"#).await;
     puppet.asks(&again, &["r"]).await;

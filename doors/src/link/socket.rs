@@ -123,6 +123,18 @@ async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut 
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 };
                 match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
+                    // A new roster makes offers due at once: they must not overtake the
+                    // answer that says it is registered.
+                    Do::Desk(link, provider, frame @ Frame::Register(..)) => {
+                        on_the_way.push_back(job(app, link, provider, frame));
+                        while let Some(frames) = on_the_way.next().await {
+                            for frame in frames {
+                                if !send(socket, frame).await {
+                                    return;
+                                }
+                            }
+                        }
+                    }
                     Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
                     Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
                     Do::Close(reason) => return close(socket, &reason).await,

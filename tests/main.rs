@@ -1,7 +1,14 @@
 //! The integration tests: one binary, the promises by module.
 
+mod a2a;
+mod agui;
+mod cli;
+mod crash;
 mod harness;
 mod house;
+mod interop;
 mod process;
+mod readme;
 mod record;
 mod smoke;
+mod vectors;

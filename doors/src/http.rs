@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt;
-use tower_http::cors::{Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use crate::answer::{Door, Problem};
 use crate::house::App;
@@ -32,13 +32,16 @@ pub fn router(app: App) -> Router {
     let browsers = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
-        .allow_headers(Any)
+        // `*` does not cover Authorization (Fetch standard): what is asked for is named.
+        .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([HeaderName::from_static("wikala-run-id"), HeaderName::from_static("wikala-thread-id")])
         .max_age(Duration::from_secs(600));
     Router::new()
         .merge(reads::routes())
         .merge(acts::routes())
         .merge(agui::routes())
+        // Before the layer: one set after it would answer browsers' preflights with 405.
+        .method_not_allowed_fallback(another_method)
         .layer(browsers)
         .merge(a2a::routes())
         .merge(link::routes())
@@ -48,10 +51,12 @@ pub fn router(app: App) -> Router {
             Problem::door(Door::RouteUnknown, "route: not known, GET /.well-known/wikala.json lists them")
                 .into_response()
         })
-        .method_not_allowed_fallback(|| async {
-            Problem::door(Door::MethodNotAllowed, "route: takes another method").into_response()
-        })
+        .method_not_allowed_fallback(another_method)
         .with_state(app)
+}
+
+async fn another_method() -> Response {
+    Problem::door(Door::MethodNotAllowed, "route: takes another method").into_response()
 }
 
 /// Ready: the record answers, the desk answers, and the house is not closing.

@@ -298,6 +298,15 @@ impl Reader {
         Ok(self.store.entries(id, after, limit)?)
     }
 
+    /// What the callers said in a run, leg by leg.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn legs(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<Vec<Leg>, No> {
+        self.readable_run(id, viewer)?;
+        Ok(self.store.legs(id)?)
+    }
+
     /// Everything said in a run.
     ///
     /// # Errors
@@ -305,6 +314,24 @@ impl Reader {
     pub fn turn(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<Turn, No> {
         let run = self.readable_run(id, viewer)?;
         Ok(self.turn_of(run)?)
+    }
+
+    /// As [`Reader::turn`], whoever's: for who opened it a moment ago, and the operator.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn turn_for_operator(&self, id: &RunId) -> Result<Turn, No> {
+        let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is not known here"));
+        let run = self.store.run(id)?.ok_or_else(unknown)?;
+        Ok(self.turn_of(run)?)
+    }
+
+    /// As [`Reader::entries`], for a stream whose right to read was checked when it began.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn entries_unchecked(&self, id: &RunId, after: u64, limit: usize) -> Result<Vec<Recorded>, No> {
+        Ok(self.store.entries(id, after, limit)?)
     }
 
     /// Everything said in a thread, run after run: material for histories.

@@ -143,6 +143,21 @@ impl Witness {
         self.offer_ready(now, agent.id.provider)
     }
 
+    /// A provider does not speak the protocol: what it said cannot go on record, so
+    /// its run fails, with the reason.
+    ///
+    /// # Errors
+    /// As [`Witness::event`].
+    pub fn fail(&mut self, now: Moment, link: LinkId, id: &RunId, reason: &str) -> Result<(), No> {
+        let (run, _) = self.claimed(link, id)?;
+        match run.status {
+            Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
+                self.end_run(now, id, Status::Failed, Some(reason), false)
+            }
+            _ => Err(not_open(&run)),
+        }
+    }
+
     /// A run of the provider behind a live link. Unknown and foreign are told alike.
     fn claimed(&self, link: LinkId, id: &RunId) -> Result<(RunRow, AgentRow), No> {
         let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is no run of yours"));

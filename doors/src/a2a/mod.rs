@@ -1,8 +1,38 @@
-//! The a2a door.
-use crate::house::App;
-use axum::Router;
+//! The A2A 1.0 door: JSON-RPC at `/a2a/{provider}/{name}`, the agent card below it.
+//!
+//! It reads what the protocol lets it decide on (ids, roles, states, a few options),
+//! relays the rest as it came, and tells a run from its record alone, so that a live
+//! stream, a replay and a late subscriber are told the same story.
 
-/// The routes of this door.
+mod card;
+mod draft;
+mod fields;
+mod refused;
+mod rpc;
+mod send;
+mod stream;
+mod task;
+mod tasks;
+mod words;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::door::Knock;
+use crate::house::App;
+
+pub use card::EXTENSION_INTERJECTION;
+
+/// The routes of this door. The kit and some clients post to the URL with a slash.
 pub fn routes() -> Router<App> {
     Router::new()
+        .route("/a2a/{provider}/{name}", post(call))
+        .route("/a2a/{provider}/{name}/", post(call))
+        .route("/a2a/{provider}/{name}/.well-known/agent-card.json", get(card::card))
+}
+
+async fn call(State(app): State<App>, Path((provider, name)): Path<(String, String)>, knock: Knock) -> Response {
+    rpc::call(app, &provider, &name, knock).await
 }

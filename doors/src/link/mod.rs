@@ -1,13 +1,78 @@
-//! The link door.
-use crate::house::App;
+//! The provider link: agents dial in, prove their key, and are offered work.
+
+pub mod frames;
+pub mod machine;
+mod socket;
+pub mod ticket;
+
+use std::collections::HashSet;
+
 use axum::Router;
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::json;
+use wikala_chain::{PublicKey, RawObject, json as strict};
+
+use crate::answer::{Door, Problem};
+use crate::door::Knock;
+use crate::house::{Admission, App};
 
 /// The routes of this door.
 pub fn routes() -> Router<App> {
-    Router::new()
+    Router::new().route("/tickets", post(tickets)).route("/ws/provider", get(open))
 }
 
-/// Takes a new admission list.
-pub async fn readmit(app: &App, keys: std::collections::HashSet<wikala_chain::PublicKey>) {
-    let _ = (app, keys);
+/// `POST /tickets {"publicKey"}`: issuing is admission.
+async fn tickets(State(app): State<App>, knock: Knock) -> Result<Response, Problem> {
+    let now = app.desk.now();
+    app.limits.tickets.take(knock.peer, now.as_secs(), "ticket")?;
+    let body = RawObject::parse(knock.json()?)?;
+    let named = body.get("publicKey").and_then(|raw| strict::string(raw.get())).unwrap_or_default();
+    let key = PublicKey::from_hex(&named)
+        .map_err(|error| Problem::door(Door::BodyMalformed, format!("publicKey: {error}, send 64 lower-case hex")))?;
+    if !app.settings.admission.admits(&key) {
+        return Err(Problem::door(
+            Door::NotAdmitted,
+            format!("ticket: {} is not on the admission list, ask the operator to add it", key.fingerprint()),
+        ));
+    }
+    let mut random = [0; 4];
+    rand::Rng::fill_bytes(&mut rand::rng(), &mut random);
+    let ticket = ticket::issue(&app.secret, &key, now, random);
+    Ok(axum::Json(json!({ "ticket": ticket, "funduqPublicKey": app.public_key().to_hex() })).into_response())
+}
+
+/// `GET /ws/provider`: the link itself.
+async fn open(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response {
+    if app.is_closing() {
+        return Problem::door(Door::ShuttingDown, "house: closing, try again in a moment").into_response();
+    }
+    upgrade
+        .max_message_size(frames::FRAME)
+        .max_frame_size(frames::FRAME)
+        .on_upgrade(move |socket| socket::serve(app, socket))
+}
+
+/// Takes a new admission list: who is no longer on it is closed.
+pub async fn readmit(app: &App, keys: HashSet<PublicKey>) {
+    let Admission::Listed(listed) = &app.settings.admission else { return };
+    if let Ok(mut listed) = listed.lock() {
+        *listed = keys.clone();
+    }
+    let evicted = app
+        .desk
+        .ask(move |witness, now| {
+            let gone: Vec<PublicKey> = witness.attached()?.into_iter().filter(|key| !keys.contains(key)).collect();
+            for key in &gone {
+                witness.evict(now, *key)?;
+            }
+            Ok(gone.len())
+        })
+        .await;
+    match evicted {
+        Ok(count) => tracing::info!(evicted = count, "admission list reread"),
+        Err(no) => tracing::error!(%no, "the admission list could not be applied"),
+    }
 }

@@ -1,0 +1,214 @@
+//! SendMessage: a message becomes a run, or the answer a run waits for.
+
+use wikala_chain::PublicKey;
+use wikala_witness::{Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
+
+use super::draft::{Draft, Told};
+use super::fields::Fields;
+use super::refused::Refused;
+use super::rpc::{Call, Said, no_push};
+use super::task::{Sheet, Show, object, task};
+use super::words::Message;
+use crate::answer::{Door, Problem};
+use crate::bag::Bag;
+use crate::fanout::Tail;
+use crate::house::App;
+
+/// What a message came to: a run, and where its part of the record begins.
+pub(super) struct Entered {
+    pub(super) run: RunId,
+    pub(super) thread: ThreadId,
+    pub(super) after: u64,
+    /// The same act with the same answer came before.
+    pub(super) replayed: bool,
+    pub(super) show: Show,
+    at_once: bool,
+}
+
+/// `SendMessage`: waits until the run has ended or asks, unless told to return at once.
+pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
+    let entered = enter(call).await?;
+    let Entered { run, thread, .. } = &entered;
+    settle(call, &entered)
+        .await
+        .map(|task| Said::Whole(object(&[("task", task)]), Some((run.clone(), thread.clone()))))
+        .map_err(|refused| refused.about(run.as_str()))
+}
+
+async fn settle(call: &Call, entered: &Entered) -> Result<String, Refused> {
+    let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    // A replayed act is told how the task stands now, not made to wait for it again.
+    let now_is_enough = entered.at_once || entered.replayed;
+    if now_is_enough {
+        let (draft, sheet) = read(&call.app, &entered.run, Some(call.agent.provider)).await?;
+        return Ok(task(&draft, &sheet, entered.show));
+    }
+    loop {
+        let Some(told) = story.next().await? else { return Err(closing().into()) };
+        let settled = told.iter().any(|told| matches!(told, Told::Paused | Told::Ended));
+        if story.draft.seq > entered.after && settled {
+            return Ok(task(&story.draft, &story.sheet().await?, entered.show));
+        }
+    }
+}
+
+/// The house closes, the run does not.
+pub(super) fn closing() -> Problem {
+    Problem::door(Door::ShuttingDown, "house: closing, the task goes on, ask for it again in a moment")
+}
+
+/// Hands a message to the desk.
+pub(super) async fn enter(call: &Call) -> Result<Entered, Refused> {
+    let params = call.params()?;
+    let message = Message::read(&params)?;
+    let task = message.task.clone();
+    let entered = hand_in(call, &params, message).await;
+    entered.map_err(|refused| match task {
+        Some(task) => refused.about(&task),
+        None => refused,
+    })
+}
+
+async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Entered, Refused> {
+    let configuration = params.inner("configuration")?;
+    let mut show = Show { history: None, artifacts: true };
+    let mut at_once = false;
+    if let Some(configuration) = &configuration {
+        show.history = configuration.count("historyLength")?;
+        at_once = configuration.flag("returnImmediately")?;
+        if configuration.raw("taskPushNotificationConfig").is_some() {
+            // Silence would let the caller wait for a call that never comes.
+            return Err(no_push());
+        }
+    }
+    let bag = Bag::read(params.raw("metadata"), &call.app.cache)?;
+    let words = Words { dialect: Dialect::A2a, text: call.raw_params().into() };
+    match &message.task {
+        Some(task) => {
+            let run = RunId::parse(task).ok_or_else(|| Refused::no_task(task))?;
+            let answered = answer(call, run, &message, &bag, words).await?;
+            let (run, thread) = (answered.run, answered.thread);
+            Ok(Entered { run, thread, after: answered.after, replayed: answered.replayed, show, at_once })
+        }
+        None => {
+            let opened = speak(call, message, bag, words).await?;
+            Ok(Entered { run: opened.run, thread: opened.thread, after: 0, replayed: false, show, at_once })
+        }
+    }
+}
+
+async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Result<wikala_witness::Opened, Refused> {
+    let place = match &message.context {
+        None => Place::New,
+        Some(context) => Place::Thread(ThreadId::parse(context).ok_or_else(|| {
+            Refused::field("message.contextId", "not a thread of this agent, leave it out to begin one")
+        })?),
+    };
+    let signer = call.knock.signer(&call.app)?;
+    let vouched = call.knock.vouched(&call.app)?;
+    if bag.is_anonymous() && signer.is_none() && vouched.is_none() {
+        call.knock.anonymous_run(&call.app)?;
+    }
+    let caller = bag.caller(&call.app.public_key(), &call.agent, signer, vouched)?;
+    let said = Utterance {
+        agent: call.agent.clone(),
+        place,
+        caller,
+        words,
+        lineage: Lineage { reference: message.reference, parent_run: None },
+        vouchers: bag.vouchers.take(),
+        addressed: bag.addressed.take().or(message.addressed),
+        client_run: None,
+    };
+    Ok(call.app.desk.ask(move |witness, now| witness.speak(now, said)).await?)
+}
+
+async fn answer(
+    call: &Call,
+    run: RunId,
+    message: &Message,
+    bag: &Bag,
+    words: Words,
+) -> Result<wikala_witness::Answered, Refused> {
+    // Signatures first, then the target: wire.md, one order of checks everywhere.
+    let act = bag.resolve_act(run.as_str())?;
+    let signer = call.knock.signer(&call.app)?;
+    let certificate = bag.consented(signer.as_ref());
+    let target = run.clone();
+    // Not a read for the caller, who learns nothing of it: what belongs to whom.
+    let provider = Some(call.agent.provider);
+    let view = call.app.readers.read(move |reader| reader.run(&target, provider)).await?;
+    if view.agent != call.agent {
+        return Err(Refused::no_task(run.as_str()));
+    }
+    if message.context.as_deref().is_some_and(|context| context != view.thread.as_str()) {
+        return Err(Refused::field("message.contextId", "not the context of this task, leave it out"));
+    }
+    if !message.by_user {
+        return Err(Refused::field("message.role", "an answer speaks for the user, send ROLE_USER"));
+    }
+    let answer = Answer {
+        agent: Some(call.agent.clone()),
+        run,
+        lane: Lane::Message,
+        reply: message.reply(),
+        digest: message.digest(),
+        act,
+        certificate,
+        // A valid act is the whole right, and without one this lane has none: who
+        // stands at the door changes nothing, so no presenter is spent here.
+        caller: Caller::default(),
+        words,
+    };
+    Ok(call.app.desk.ask(move |witness, now| witness.answer(now, answer)).await?)
+}
+
+/// The task as it stands: the entries, and what was read after them.
+pub(super) async fn read(app: &App, run: &RunId, viewer: Option<PublicKey>) -> Result<(Draft, Sheet), Refused> {
+    let run = run.clone();
+    let (turn, view) =
+        app.readers.read(move |reader| Ok::<_, No>((reader.turn(&run, viewer)?, reader.run(&run, viewer)?))).await?;
+    Ok((Draft::of(&turn.entries), Sheet { view, legs: turn.legs }))
+}
+
+/// A run followed through its record.
+pub(super) struct Story {
+    pub(super) draft: Draft,
+    app: App,
+    run: RunId,
+    viewer: Option<PublicKey>,
+    tail: Tail,
+}
+
+impl Story {
+    /// Follows a run from where a draft stands, for somebody whom the desk let in: its
+    /// reads go by the provider's right, for `--reads parties` knows callers by their
+    /// request's signature only.
+    pub(super) fn of(app: &App, run: RunId, draft: Draft, provider: PublicKey) -> Result<Story, Refused> {
+        Self::seen_by(app, run, draft, Some(provider))
+    }
+
+    /// Follows a run as its viewer may read it.
+    pub(super) fn seen_by(app: &App, run: RunId, draft: Draft, viewer: Option<PublicKey>) -> Result<Story, Refused> {
+        let tail = Tail::of(app, run.clone(), draft.seq).ok_or_else(closing)?;
+        Ok(Story { draft, app: app.clone(), run, viewer, tail })
+    }
+
+    /// Hears the next entry; `None` when the house closes.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Told>>, Refused> {
+        let recorded = self.tail.next().await?;
+        Ok(recorded.map(|recorded| self.draft.hear(&recorded)))
+    }
+
+    /// What is read beside the entries heard so far.
+    pub(super) async fn sheet(&self) -> Result<Sheet, Refused> {
+        let (run, viewer) = (self.run.clone(), self.viewer);
+        Ok(self
+            .app
+            .readers
+            .read(move |reader| {
+                Ok::<_, No>(Sheet { legs: reader.legs(&run, viewer)?, view: reader.run(&run, viewer)? })
+            })
+            .await?)
+    }
+}

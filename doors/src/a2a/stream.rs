@@ -1,0 +1,121 @@
+//! SendStreamingMessage and SubscribeToTask. Each event is a whole JSON-RPC envelope;
+//! the first is the task. A stream ends with a last word or with an error frame,
+//! never by falling silent in the middle: clients take that for a clean end.
+
+use serde_json::Value;
+use wikala_witness::RunId;
+
+use super::draft::{Draft, Told};
+use super::refused::Refused;
+use super::rpc::{Call, Said, error_frame, name_run};
+use super::send::{Story, closing, enter, read};
+use super::task::{Sheet, Show, event, object, task};
+use crate::answer::{A2a, Method, Problem};
+use crate::limits::StreamPlace;
+use crate::sse::{self, Out};
+
+/// `SendStreamingMessage`: from the opening, or from the answer, to the next pause or
+/// the end. A replayed answer is told the same continuation again.
+pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
+    // Before the message is handed in: a run nobody may watch should not begin.
+    let place = call.app.limits.stream(call.knock.peer)?;
+    let entered = enter(call).await?;
+    let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    // Errors before the first event are plain answers, so it is heard before the stream begins.
+    while story.draft.seq <= entered.after {
+        if story.next().await?.is_none() {
+            return Err(Refused::from(closing()).about(entered.run.as_str()));
+        }
+    }
+    let sheet = story.sheet().await?;
+    Ok(begin(call, story, sheet, entered.show, true, place))
+}
+
+/// `SubscribeToTask`: the task as it is, then what follows; a pause does not end it.
+pub(super) async fn subscribe(call: &Call) -> Result<Said, Refused> {
+    let id = call.params()?.required("id")?;
+    let watch = async {
+        let run = RunId::parse(&id).ok_or_else(|| Refused::no_task(&id))?;
+        let viewer = call.knock.viewer(&call.app).await?;
+        let (draft, sheet) = read(&call.app, &run, viewer).await?;
+        if sheet.view.agent != call.agent {
+            return Err(Refused::no_task(&id));
+        }
+        if draft.state.is_terminal() {
+            let sentence = "task: has ended, GetTask reads it";
+            return Err(Refused::protocol(A2a::UnsupportedOperation, sentence));
+        }
+        let place = call.app.limits.stream(call.knock.peer)?;
+        let story = Story::seen_by(&call.app, run, draft, viewer)?;
+        Ok(begin(call, story, sheet, Show { history: None, artifacts: true }, false, place))
+    };
+    watch.await.map_err(|refused: Refused| refused.about(&id))
+}
+
+fn begin(call: &Call, story: Story, sheet: Sheet, show: Show, ends_at_pause: bool, place: StreamPlace) -> Said {
+    let (out, mut response) = sse::response(call.app.settings.keep_alive);
+    name_run(&mut response, &sheet.view.run, &sheet.view.thread);
+    let teller = Teller { id: call.id.clone(), out, sheet, ends_at_pause };
+    tokio::spawn(async move {
+        let _place = place;
+        // Gone or told: either way there is nobody to tell any more. The run goes on.
+        let _ = teller.tell(story, show).await;
+    });
+    Said::Stream(response)
+}
+
+/// The writing side of one stream.
+struct Teller {
+    id: String,
+    out: Out,
+    sheet: Sheet,
+    ends_at_pause: bool,
+}
+
+impl Teller {
+    async fn tell(mut self, mut story: Story, show: Show) -> Result<(), sse::Gone> {
+        let first = object(&[("task", task(&story.draft, &self.sheet, show))]);
+        self.result(&first).await?;
+        loop {
+            let told = tokio::select! {
+                told = story.next() => told,
+                () = self.out.gone() => return Ok(()),
+            };
+            let told = match told {
+                Ok(Some(told)) => told,
+                Ok(None) => return self.error(closing()).await,
+                Err(refused) => return self.refused(&refused).await,
+            };
+            for told in told {
+                let last = match told {
+                    Told::Ended => true,
+                    Told::Paused => self.ends_at_pause,
+                    _ => false,
+                };
+                if matches!(told, Told::Paused) {
+                    match story.sheet().await {
+                        Ok(sheet) => self.sheet = sheet,
+                        Err(refused) => return self.refused(&refused).await,
+                    }
+                }
+                self.result(&event(&told, &story.draft, &self.sheet)).await?;
+                if last {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn result(&self, result: &str) -> Result<(), sse::Gone> {
+        self.out.data(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", self.id)).await
+    }
+
+    async fn error(&self, problem: Problem) -> Result<(), sse::Gone> {
+        self.refused(&Refused::from(problem).about(self.sheet.view.run.as_str())).await
+    }
+
+    async fn refused(&self, refused: &Refused) -> Result<(), sse::Gone> {
+        let error: Value = refused.error(Method::Other);
+        self.out.data(&error_frame(&self.id, &error)).await
+    }
+}

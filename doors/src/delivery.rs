@@ -1,0 +1,170 @@
+//! A run as a link's agent gets it: AG-UI's `RunAgentInput`, whatever the caller
+//! spoke. Built from the record, so a second offer carries the same bytes.
+
+use serde_json::value::RawValue;
+use wikala_chain::{RawObject, json};
+use wikala_witness::{Delivery, Dialect, ItemKind, ReplyItem};
+
+use crate::bag;
+
+/// The flat `run` frame of the link (wire.md, The link). Nulls are kept.
+#[must_use]
+pub fn frame(delivery: &Delivery) -> String {
+    format!(
+        "{{\"type\":\"run\",\"runId\":{},\"agentName\":{},\"runInput\":{},\"threadId\":{},\"metadata\":{{}}}}",
+        json::quote(delivery.run.as_str()),
+        json::quote(delivery.agent.name.as_str()),
+        run_input(delivery),
+        json::quote(delivery.thread.as_str()),
+    )
+}
+
+/// The `runInput` of a delivery, JSON text. Ids are ours; what a provider's SDK
+/// requires and the caller left out is filled in.
+#[must_use]
+pub fn run_input(delivery: &Delivery) -> String {
+    let words = &*delivery.leg.words.text;
+    let reply = delivery.leg.reply.as_deref();
+    let body = RawObject::parse(words).unwrap_or_else(|_| RawObject::new());
+    let (messages, callers_bag, resume) = match delivery.leg.words.dialect {
+        Dialect::AgUi => {
+            let resume =
+                reply.map(|_| body.get("resume").map_or_else(|| entries(reply), |raw| without_metadata(raw.get())));
+            (text(&body, "messages", "[]"), body.get("forwardedProps").map(|raw| raw.get().to_owned()), resume)
+        }
+        Dialect::A2a => {
+            let message = body.get("message").map(RawValue::get).unwrap_or("{}");
+            (
+                from_a2a(message, reply),
+                body.get("metadata").map(|raw| raw.get().to_owned()),
+                reply.map(|_| entries(reply)),
+            )
+        }
+        Dialect::Plain => {
+            (format!("[{}]", tool_messages(delivery, reply).join(",")), None, reply.map(|_| entries(reply)))
+        }
+    };
+    let forwarded = match bag::delivered(callers_bag.as_deref(), delivery) {
+        Some(bag) => bag.to_raw().get().to_owned(),
+        // A value of the caller's that is no object is passed on as it is.
+        None => callers_bag.filter(|raw| !raw.trim_start().starts_with('{')).unwrap_or_else(|| "null".to_owned()),
+    };
+    let resume = resume.filter(|entries| entries != "[]").unwrap_or_else(|| "null".to_owned());
+    let mut input = RawObject::new();
+    let mut set = |name: &str, text: String| {
+        // Every text here came through the strict parser or was quoted by it.
+        if let Ok(raw) = RawValue::from_string(text) {
+            input.set(name, raw);
+        }
+    };
+    set("threadId", json::quote(delivery.thread.as_str()));
+    set("runId", json::quote(delivery.run.as_str()));
+    set("parentRunId", delivery.parent_run.as_deref().map_or_else(|| "null".to_owned(), json::quote));
+    let agui = delivery.leg.words.dialect == Dialect::AgUi;
+    let own = |name: &str, default: &str| if agui { text(&body, name, default) } else { default.to_owned() };
+    set("state", own("state", "{}"));
+    set("messages", messages);
+    set("tools", own("tools", "[]"));
+    set("context", own("context", "[]"));
+    set("forwardedProps", forwarded);
+    set("resume", resume);
+    input.to_raw().get().to_owned()
+}
+
+/// A member's text, or a default where it is absent or null.
+fn text(body: &RawObject, name: &str, default: &str) -> String {
+    body.get(name).map(RawValue::get).filter(|raw| *raw != "null").unwrap_or(default).to_owned()
+}
+
+/// Resume entries for the interrupts of a reply: `[{interruptId, status, payload}]`.
+fn entries(reply: Option<&[ReplyItem]>) -> String {
+    let entries: Vec<String> = reply
+        .unwrap_or_default()
+        .iter()
+        .filter(|item| item.kind == ItemKind::Interrupt)
+        .map(|item| {
+            let id = json::quote(&item.id);
+            match (&item.payload, item.abandoned) {
+                (Some(payload), false) => {
+                    format!("{{\"interruptId\":{id},\"status\":\"resolved\",\"payload\":{payload}}}")
+                }
+                (None, false) => format!("{{\"interruptId\":{id},\"status\":\"resolved\"}}"),
+                (_, true) => format!("{{\"interruptId\":{id},\"status\":\"cancelled\"}}"),
+            }
+        })
+        .collect();
+    format!("[{}]", entries.join(","))
+}
+
+/// The caller's own resume, each entry without its `metadata`: proofs were for us.
+#[must_use]
+pub fn without_metadata(resume: &str) -> String {
+    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(resume) else { return resume.to_owned() };
+    let mut parts = Vec::with_capacity(list.len());
+    for entry in list {
+        match RawObject::parse(entry.get()) {
+            Ok(mut members) if members.get("metadata").is_some() => {
+                members.remove("metadata");
+                parts.push(members.to_raw().get().to_owned());
+            }
+            _ => parts.push(entry.get().to_owned()),
+        }
+    }
+    format!("[{}]", parts.join(","))
+}
+
+/// An A2A message as AG-UI messages: its text, and results for the calls it answers.
+fn from_a2a(message: &str, reply: Option<&[ReplyItem]>) -> String {
+    let Ok(members) = RawObject::parse(message) else { return "[]".to_owned() };
+    let id = members.get("messageId").or_else(|| members.get("message_id")).map_or("\"msg\"", RawValue::get);
+    let calls: Vec<String> = reply
+        .unwrap_or_default()
+        .iter()
+        .filter(|item| item.kind == ItemKind::Call)
+        .enumerate()
+        .map(|(n, item)| tool_message(&format!("{}-{n}", json::string(id).unwrap_or_default()), item))
+        .collect();
+    if !calls.is_empty() {
+        return format!("[{}]", calls.join(","));
+    }
+    let parts = members.get("parts").map_or("[]", RawValue::get);
+    let list: Vec<&RawValue> = serde_json::from_str(parts).unwrap_or_default();
+    let mut texts = Vec::new();
+    let mut only_text = true;
+    for part in list {
+        match RawObject::parse(part.get())
+            .ok()
+            .and_then(|part| part.get("text").and_then(|raw| json::string(raw.get())))
+        {
+            Some(text) => texts.push(text),
+            None => only_text = false,
+        }
+    }
+    let agent = members.get("role").is_some_and(|raw| matches!(raw.get(), "\"ROLE_AGENT\"" | "2"));
+    let role = if agent { "assistant" } else { "user" };
+    let content = json::quote(&texts.join("\n"));
+    // What AG-UI has no word for here lands in one named place, whole.
+    let rest = if only_text { String::new() } else { format!(",\"metadata\":{{\"a2a\":{{\"parts\":{parts}}}}}") };
+    format!("[{{\"id\":{id},\"role\":\"{role}\",\"content\":{content}{rest}}}]")
+}
+
+fn tool_messages(delivery: &Delivery, reply: Option<&[ReplyItem]>) -> Vec<String> {
+    reply
+        .unwrap_or_default()
+        .iter()
+        .filter(|item| item.kind == ItemKind::Call)
+        .map(|item| tool_message(&format!("{}-{}-{}", delivery.run, delivery.leg.ordinal, item.id), item))
+        .collect()
+}
+
+/// A call's result: a string is its content, anything else its JSON text.
+fn tool_message(id: &str, item: &ReplyItem) -> String {
+    let payload = item.payload.as_deref().unwrap_or("\"\"");
+    let content = json::string(payload).unwrap_or_else(|| payload.to_owned());
+    format!(
+        "{{\"id\":{},\"role\":\"tool\",\"toolCallId\":{},\"content\":{}}}",
+        json::quote(id),
+        json::quote(&item.id),
+        json::quote(&content)
+    )
+}

@@ -1,0 +1,290 @@
+//! A link's socket: reads frames, hands jobs to the desk in arrival order, writes
+//! what comes back. Many jobs may be on their way; their order never changes.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use tokio::sync::mpsc;
+use wikala_chain::{PublicKey, json};
+use wikala_witness::{LinkId, No, RunId};
+
+use super::frames::{Frame, error};
+use super::machine::{Do, Machine};
+use crate::agui::words;
+use crate::house::{App, ToLink};
+use crate::{delivery, messages};
+
+/// How long a stranger may take to greet.
+const HELLO: Duration = Duration::from_secs(5);
+/// How often the line is tried; two silences in a row and it is lost.
+const PING: Duration = Duration::from_secs(20);
+/// How many jobs of one link may be on their way to the desk.
+const ON_THE_WAY: usize = 64;
+/// How long one write may take.
+const WRITE: Duration = Duration::from_secs(15);
+/// "Policy violation" (RFC 6455, 7.4.1).
+const REFUSED: u16 = 1008;
+
+/// What a job answers: frames, in order.
+type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
+
+/// Serves a link until it ends, and detaches it however it ended.
+pub async fn serve(app: App, mut socket: WebSocket) {
+    let key = app.key.clone();
+    let secret = app.secret;
+    let mut machine = Machine::new(&key, &secret);
+    let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
+    tracing::info!(link = link.0, "link attached");
+    talk(&app, &mut machine, &mut socket, told).await;
+    app.links.close(link);
+    if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
+        tracing::error!(%no, link = link.0, "link could not be detached");
+    }
+    tracing::info!(link = link.0, "link detached");
+}
+
+async fn greet(
+    app: &App,
+    machine: &mut Machine<'_>,
+    socket: &mut WebSocket,
+) -> Option<(LinkId, mpsc::Receiver<ToLink>)> {
+    let text = match tokio::time::timeout(HELLO, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => text,
+        Ok(Some(Ok(_))) => {
+            close(socket, "hello: is a text frame").await;
+            return None;
+        }
+        Ok(_) => return None,
+        Err(_) => {
+            close(socket, "hello: did not come within 5 s").await;
+            return None;
+        }
+    };
+    match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
+        Do::Attach { provider, ticket, capacity, welcome } => {
+            let attached = app
+                .desk
+                .ask(move |witness, now| {
+                    // One step: a ticket is never burned without a link, nor used twice.
+                    Ok(if witness.burn_ticket(now, &ticket)? {
+                        Some(witness.attach(now, provider, capacity)?)
+                    } else {
+                        None
+                    })
+                })
+                .await;
+            match attached {
+                Ok(Some(link)) => {
+                    let told = app.links.open(link);
+                    machine.attached(link, provider);
+                    send(socket, welcome).await.then_some((link, told))
+                }
+                Ok(None) => {
+                    close(socket, "hello: ticket was used before, POST /tickets for a new one").await;
+                    None
+                }
+                Err(no) => {
+                    tracing::error!(%no, "link could not be attached");
+                    close(socket, "hello: cannot be recorded now, try again").await;
+                    None
+                }
+            }
+        }
+        Do::Close(reason) => {
+            close(socket, &reason).await;
+            None
+        }
+        Do::Send(_) | Do::Desk(..) => None,
+    }
+}
+
+async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut told: mpsc::Receiver<ToLink>) {
+    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
+    let mut closing = app.closing.clone();
+    let mut ping = tokio::time::interval(PING);
+    ping.reset();
+    let mut silent = 0;
+    loop {
+        tokio::select! {
+            received = socket.recv(), if on_the_way.len() < ON_THE_WAY => {
+                silent = 0;
+                let text = match received {
+                    Some(Ok(Message::Text(text))) => text,
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Binary(_))) => {
+                        if !send(socket, error("frame: binary, send text", None)).await {
+                            return;
+                        }
+                        continue;
+                    }
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                };
+                match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
+                    // A new roster makes offers due at once: they must not overtake the
+                    // answer that says it is registered.
+                    Do::Desk(link, provider, frame @ Frame::Register(..)) => {
+                        on_the_way.push_back(job(app, link, provider, frame));
+                        while let Some(frames) = on_the_way.next().await {
+                            for frame in frames {
+                                if !send(socket, frame).await {
+                                    return;
+                                }
+                            }
+                        }
+                    }
+                    Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
+                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
+                    Do::Close(reason) => return close(socket, &reason).await,
+                    Do::Attach { .. } => return,
+                }
+            }
+            Some(frames) = on_the_way.next(), if !on_the_way.is_empty() => {
+                for frame in frames {
+                    if !send(socket, frame).await {
+                        return;
+                    }
+                }
+            }
+            what = told.recv() => match what {
+                Some(ToLink::Offer(offer)) => {
+                    if !send(socket, delivery::frame(&offer)).await {
+                        return;
+                    }
+                }
+                Some(ToLink::AskToStop(run)) => {
+                    let frame = format!("{{\"type\":\"cancel\",\"runId\":{}}}", json::quote(run.as_str()));
+                    if !send(socket, frame).await {
+                        return;
+                    }
+                }
+                Some(ToLink::Close(reason)) => return close(socket, reason).await,
+                None => return close(socket, "link: reads too slowly").await,
+            },
+            _ = ping.tick() => {
+                silent += 1;
+                if silent > 2 || !write(socket, Message::Ping(Default::default())).await {
+                    return;
+                }
+            }
+            _ = async { let _ = closing.wait_for(|closing| *closing).await; } => {
+                return close(socket, "house: closing, attach again in a moment").await;
+            }
+        }
+    }
+}
+
+/// The desk's part of a frame, and what is answered.
+fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
+    let app = app.clone();
+    match frame {
+        Frame::Register(agents, name) => Box::pin(async move {
+            let names: Vec<String> = agents.iter().map(|agent| json::quote(agent.name.as_str())).collect();
+            let done = app.desk.ask(move |w, now| w.register(now, link, &agents, name.as_deref())).await;
+            answer(done, None, || format!("{{\"type\":\"registered\",\"names\":[{}]}}", names.join(",")))
+        }),
+        Frame::DeleteAgent(name) => Box::pin(async move {
+            let quoted = json::quote(name.as_str());
+            let done = app.desk.ask(move |w, _| w.delete_agent(link, &name)).await;
+            match done {
+                Ok(()) => vec![format!("{{\"type\":\"deleted\",\"name\":{quoted}}}")],
+                Err(no) => vec![format!(
+                    "{{\"type\":\"error\",\"message\":{},\"name\":{quoted}}}",
+                    json::quote(&no.to_string())
+                )],
+            }
+        }),
+        // A late verdict matches nothing: there is nobody to tell.
+        Frame::Ack(run, verdict) => {
+            silently(app, Some(run.clone()), move |w, now| w.verdict(now, link, &run, verdict).map(|_| ()))
+        }
+        Frame::Event(run, text, seq) => {
+            metrics::counter!("wikala_link_events_total").increment(1);
+            match words::read(&text) {
+                Ok(event) => silently(app, Some(run.clone()), move |w, now| {
+                    w.event(now, link, &run, event.fact, event.words, seq).map(|_| ())
+                }),
+                Err(why) => Box::pin(async move {
+                    let (id, reason) = (run.clone(), format!("provider_event_malformed: {why}"));
+                    let done = app.desk.ask(move |w, now| w.fail(now, link, &id, &reason)).await;
+                    let sentence = match done {
+                        Ok(()) => format!("{why}; the run has failed"),
+                        Err(no) => no.to_string(),
+                    };
+                    vec![error(&sentence, Some(run.as_str()))]
+                }),
+            }
+        }
+        Frame::Finish(run) => silently(app, Some(run.clone()), move |w, now| w.finish(now, link, &run)),
+        Frame::Holding(held) => Box::pin(async move {
+            match app.desk.ask(move |w, _| w.holding(link, &held)).await {
+                Ok(resumed) => resumed
+                    .iter()
+                    .map(|r| {
+                        format!(
+                            "{{\"type\":\"resume\",\"runId\":{},\"after\":{}}}",
+                            json::quote(r.run.as_str()),
+                            r.after
+                        )
+                    })
+                    .collect(),
+                Err(no) => vec![error(&no.to_string(), None)],
+            }
+        }),
+        Frame::Query(id, thread, limit) => Box::pin(async move {
+            let read = app.readers.read(move |reader| reader.turns_for_provider(&thread, provider)).await;
+            vec![match read {
+                Ok(turns) => {
+                    let all = messages::of(&turns);
+                    let last = &all[all.len().saturating_sub(limit)..];
+                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"result\":[{}]}}", last.join(","))
+                }
+                Err(no) => {
+                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"error\":{}}}", json::quote(&no.to_string()))
+                }
+            }]
+        }),
+        Frame::Hello(_) => Box::pin(async { Vec::new() }),
+    }
+}
+
+/// A job with nothing to say but an error.
+fn silently(
+    app: App,
+    run: Option<RunId>,
+    verb: impl FnOnce(&mut wikala_witness::Witness, wikala_certs::Moment) -> Result<(), No> + Send + 'static,
+) -> Answer {
+    Box::pin(async move {
+        match app.desk.ask(verb).await {
+            Ok(()) => Vec::new(),
+            Err(no) => vec![error(&no.to_string(), run.as_ref().map(RunId::as_str))],
+        }
+    })
+}
+
+fn answer(done: Result<(), No>, run: Option<&str>, frame: impl FnOnce() -> String) -> Vec<String> {
+    match done {
+        Ok(()) => vec![frame()],
+        Err(no) => vec![error(&no.to_string(), run)],
+    }
+}
+
+async fn send(socket: &mut WebSocket, frame: String) -> bool {
+    write(socket, Message::Text(frame.into())).await
+}
+
+async fn write(socket: &mut WebSocket, message: Message) -> bool {
+    matches!(tokio::time::timeout(WRITE, socket.send(message)).await, Ok(Ok(())))
+}
+
+async fn close(socket: &mut WebSocket, reason: &str) {
+    // A close reason has 123 bytes of room (RFC 6455, 5.5).
+    let mut end = reason.len().min(123);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    let frame = CloseFrame { code: REFUSED, reason: reason[..end].into() };
+    write(socket, Message::Close(Some(frame))).await;
+}

@@ -3,8 +3,8 @@
 # expects the record's tests to turn red. Prints `guard | file | result`:
 #   red     a test noticed
 #   GREEN   nobody noticed: the guard is untested
-#   second  nobody noticed, and nobody can while one writer holds the transaction: an
-#           earlier statement of the same verb asked already. Kept for a store with
+#   second  nobody noticed, and nobody can while one writer holds the transaction: another
+#           statement of the same verb asks the same. Kept for a store with
 #           concurrent writers; marked with `+` below
 #   stale   the line is not there any more: mend this list
 # Not part of all.sh: each line is a build. Usage: tests/mutants.sh [word in the guard's name]
@@ -61,9 +61,15 @@ printf '%-52s | %-32s | %s\n' guard file result
 while IFS='~' read -r guard file edit; do
   [[ -z $guard || $guard == \#* ]] && continue
   [[ -n ${1:-} && $guard != *"$1"* ]] && continue
-  cp "$copy/$file" "$copy/kept"
-  sed -i -e "$edit" "$copy/$file"
-  if cmp -s "$copy/kept" "$copy/$file"; then
+  # Several files, parted by commas, lose one guard together.
+  IFS=, read -ra files <<<"$file"
+  changed=1
+  for each in "${files[@]}"; do
+    cp "$copy/$each" "$copy/$each.kept"
+    sed -i -e "$edit" "$copy/$each"
+    if cmp -s "$copy/$each.kept" "$copy/$each"; then changed=0; fi
+  done
+  if [[ $changed == 0 ]]; then
     result=stale green=1
   elif ! noticed; then
     if [[ $guard == +* ]]; then result=second; else result=GREEN green=1; fi
@@ -72,7 +78,7 @@ while IFS='~' read -r guard file edit; do
   else
     result="red: $(grep -m1 -o 'record::[a-z_:0-9]*' "$copy/log" || echo timeout)"
   fi
-  cp "$copy/kept" "$copy/$file"
+  for each in "${files[@]}"; do cp "$copy/$each.kept" "$copy/$each"; done
   printf '%-52s | %-32s | %s\n' "${guard#+}" "$file" "$result"
 done <<'LIST'
 authority: an answer's set~witness/src/ask.rs~s/act.stand(case.set, acting)/act.stand(\&AuthoritySet::open(), acting)/
@@ -103,8 +109,7 @@ consent: on a chain~witness/src/caller.rs~s/if !self.record_if_consented(now, co
 consent: ahead~witness/src/caller.rs~s/if !self.record_if_consented(now, certificate)? {/self.record_if_consented(now, certificate)?; if false {/
 consent: of the key that signed~witness/src/caller.rs~s/if !signed.contains(&Some(delegate)) {/if false \&\& signed.is_empty() {/
 consent: never rebound~witness/src/caller.rs~s/is_some_and(|row| row.authority != acting.authority())/is_some_and(|row| false \&\& row.authority != acting.authority())/
-consent: never rebound, recording~witness/src/caller.rs~s/if known.is_some_and(|row| row.authority != certificate.authority()) {/if false {/
-+consent: never rebound (WHERE)~witness/src/store/threads.rs~s/WHERE authority = excluded.authority/WHERE true/
+consent: never rebound (WHERE)~witness/src/store/threads.rs~s/WHERE authority = excluded.authority/WHERE true/
 consent: live~certs/src/delegation.rs~s/if late > 0 {/if false {/
 freshness: the window's end~certs/src/moment.rs~s/abs_diff(signed_at) <= WINDOW_S/abs_diff(signed_at) < WINDOW_S/
 freshness: the window's width~certs/src/moment.rs~s/abs_diff(signed_at) <= WINDOW_S/abs_diff(signed_at) <= WINDOW_S + 1/
@@ -120,7 +125,8 @@ spent: tickets~witness/src/store/acts.rs~s/INSERT INTO ticket (ticket, burned_at
 segment: unbound children of bound nodes~witness/src/lineage.rs~s/if parent.head.is_none() && child.head.is_none() {/if child.head.is_none() {/
 segment: bound children of unbound nodes~witness/src/lineage.rs~s/if parent.head.is_none() && child.head.is_none() {/if parent.head.is_none() {/
 segment: names in onward~witness/src/lineage.rs~s/&& self.is_party_of(&thread, viewer)?/\&\& true/
-segment: the window begins~witness/src/store/reads.rs~s/WHERE opened > :from AND opened < :to/WHERE opened >= :from AND opened < :to/
+segment: no run is its own onward~witness/src/store/reads.rs~s/WHERE opened > :from AND opened < :to/WHERE opened >= :from AND opened < :to/
+segment: the window begins~witness/src/store/reads.rs~s/WHERE opened > :from AND opened < :to/WHERE :from > 0 AND opened < :to/
 segment: the window ends~witness/src/store/reads.rs~s/WHERE opened > :from AND opened < :to/WHERE opened > :from AND :to > 0/
 segment: reads of parties~witness/src/lineage.rs~s/if !actor {/if false {/
 segment: runs of parties~witness/src/read.rs~s/if self.policy.reads == ReadPolicy::Parties {/if false {/
@@ -129,7 +135,7 @@ segment: histories of who serves them~witness/src/read.rs~s/if agent.id.provider
 segment: aliases of nobody~witness/src/dispatch.rs~s/if head.is_none() && presenter.is_none() && !is_random_uuid(name) {/if false \&\& !is_random_uuid(name) {/
 segment: aliases by presenter~witness/src/dispatch.rs~s/text(head), text(presenter)/text(head), text(head.and(None).or(presenter.and(None)))/
 segment: a hop walked past~witness/src/dispatch.rs~s/&& self.walks_past_us(chain)?/\&\& false/
-state: reopen (WHERE)~witness/src/store/runs.rs~s/WHERE id = :id AND status = 'input-required' AND leg = :leg/WHERE id = :id AND :leg >= 0/
++state: reopen (WHERE)~witness/src/store/runs.rs~s/WHERE id = :id AND status = 'input-required' AND leg = :leg/WHERE id = :id AND :leg >= 0/
 state: claim, offered (WHERE)~witness/src/store/runs.rs~/fn claim/,/^    }/s/AND status = 'offering' AND link = :link/AND link = :link/
 state: claim, this link (WHERE)~witness/src/store/runs.rs~/fn claim/,/^    }/s/AND status = 'offering' AND link = :link/AND status = 'offering' AND :link > 0/
 state: requeue, offered (WHERE)~witness/src/store/runs.rs~/fn requeue/,/^    }/s/AND status = 'offering' AND link = :link/AND (link = :link OR status = 'failed')/
@@ -150,7 +156,8 @@ state: retry (WHERE)~witness/src/store/runs.rs~/fn next_offer/,/^    }/s/AND run
 state: a closed link has no say (WHERE)~witness/src/store/agents.rs~/fn link_provider/,/^    }/s/ AND detached_at IS NULL//
 state: closing a link once (WHERE)~witness/src/store/agents.rs~/fn close_link/,/^    }/s/ AND detached_at IS NULL//
 state: a name with history (WHERE)~witness/src/store/agents.rs~s/AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)//
-state: closing an ask once (WHERE)~witness/src/store/asks.rs~s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
+state: reopen and the ask's closing together (WHERE)~witness/src/store/runs.rs,witness/src/store/asks.rs~s/WHERE id = :id AND status = 'input-required' AND leg = :leg/WHERE id = :id AND :leg >= 0/;s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
++state: closing an ask once (WHERE)~witness/src/store/asks.rs~s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
 state: numbered words come once~witness/src/run.rs~s/if seq.is_some_and(|seq| seq <= run.link_seq) {/if false {/
 state: only the claimer speaks~witness/src/run.rs~s/if agent.id.provider != provider {/if false {/
 state: an offline agent keeps its ask~witness/src/ask.rs~s/if ask.closed_at.is_none() && !self.is_online(&agent, now) {/if false {/

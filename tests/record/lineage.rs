@@ -146,6 +146,20 @@ fn what_is_dispatched_outside_the_window_does_not_count() {
     assert_eq!(counts(&onward(&two.world, &two.at_a, None)), [1, 0, 0], "A's own dispatch to B");
 }
 
+/// A run that nobody signed for is not its own onward, nor is what came before it.
+#[test]
+fn a_run_is_not_its_own_onward() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    let mut anonymous = || {
+        let opened = world.speak(&agent(&a()), Place::New, Caller::default()).expect("opened");
+        world.take();
+        world.complete(link, &opened.run);
+        onward(&world, &opened, None)
+    };
+    assert_eq!([counts(&anonymous()), counts(&anonymous())], [[0, 0, 0]; 2]);
+}
+
 #[test]
 fn a_pause_belongs_to_the_window_and_a_recorded_delegate_counts_as_its_provider() {
     let mut world = World::new();

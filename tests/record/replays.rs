@@ -65,6 +65,8 @@ fn an_act_stays_spent_when_its_signer_becomes_a_delegate() {
     world.pause(link, &opened.run, &["q2"]);
     let pair = accepted(&head(), &session(), START + 3600);
     world.run(|w, now| w.record_certificate(now, &pair)).expect("recorded");
+    let again = world.answer(&opened.run, "1", Some(resolve(&session(), &opened.run, signed)));
+    assert!(again.expect("the very first request has its stored result").replayed);
     assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&session(), &opened.run, signed)))), "act-spent");
     assert_eq!(
         code(world.answer(&opened.run, "2", Some(resolve(&stranger(), &opened.run, signed)))),

@@ -237,12 +237,10 @@ impl Witness {
     pub(crate) fn record_if_consented(&mut self, now: Moment, consented: &Consented) -> Result<bool, No> {
         let certificate = &consented.certificate;
         let known = self.store.delegate(certificate.delegate())?;
-        if known.is_some_and(|row| row.authority != certificate.authority()) {
-            return Err(rebound(certificate.delegate()));
-        }
         if known.is_none() && !certificate.accepted() && !consented.by_request {
             return Ok(false);
         }
+        // The statement says whether the delegate is on record for another authority.
         let recorded = self.store.record_delegate(
             certificate.delegate(),
             certificate.authority(),

@@ -47,6 +47,20 @@ type Reply = Box<dyn FnOnce(bool) + Send>;
 /// Runs with the record at hand; without it (no transaction to be had) it only answers.
 type Job = Box<dyn FnOnce(Option<(&mut Witness, Moment)>) -> Reply + Send>;
 
+/// A job in the desk's line.
+#[derive(Debug)]
+pub struct Posted<T>(oneshot::Receiver<Result<T, No>>);
+
+impl<T> Posted<T> {
+    /// Waits until the job's effect is durable.
+    ///
+    /// # Errors
+    /// As [`Desk::ask`].
+    pub async fn answer(self) -> Result<T, No> {
+        self.0.await.unwrap_or(Err(Fault::Corrupt("desk closed").into()))
+    }
+}
+
 /// A handle to the desk. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Desk {
@@ -84,6 +98,18 @@ impl Desk {
         &self,
         verb: impl FnOnce(&mut Witness, Moment) -> Result<T, No> + Send + 'static,
     ) -> Result<T, No> {
+        self.post(verb).await?.answer().await
+    }
+
+    /// Gives the desk a job and does not wait for it: jobs posted one after the other
+    /// are done in that order and may share a commit.
+    ///
+    /// # Errors
+    /// A fault if the desk is closed.
+    pub async fn post<T: Send + 'static>(
+        &self,
+        verb: impl FnOnce(&mut Witness, Moment) -> Result<T, No> + Send + 'static,
+    ) -> Result<Posted<T>, No> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |at_hand| {
             let said = match at_hand {
@@ -99,7 +125,7 @@ impl Desk {
         if self.jobs.send(job).await.is_err() {
             return Err(Fault::Corrupt("desk closed").into());
         }
-        answered.await.unwrap_or(Err(Fault::Corrupt("desk closed").into()))
+        Ok(Posted(answered))
     }
 
     /// Now, never before the newest time on record.

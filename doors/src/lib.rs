@@ -15,6 +15,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod delivery;
 pub mod demo;
 pub mod desk;
 pub mod door;

@@ -81,6 +81,10 @@ impl Witness {
         seq: Option<u64>,
     ) -> Result<Heard, No> {
         let (run, agent) = self.claimed(link, id)?;
+        // Sent again after a blip: a beginning that is on record continues no pause.
+        if run.status == Status::InputRequired && seq.is_some_and(|seq| seq <= run.link_seq) {
+            return Ok(Heard::Duplicate);
+        }
         match run.status {
             Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
                 self.resend_cancel(&run, link);
@@ -111,6 +115,20 @@ impl Witness {
             }
         }
         Ok(Heard::Recorded)
+    }
+
+    /// The provider broke the protocol in the middle of a run: the run fails, and its
+    /// subscribers are told by us, since no words of the provider's say so.
+    ///
+    /// # Errors
+    /// As [`Witness::event`].
+    pub fn fail(&mut self, now: Moment, link: LinkId, id: &RunId, reason: &str) -> Result<(), No> {
+        let (run, _) = self.claimed(link, id)?;
+        if !matches!(run.status, Status::Running | Status::Cancelling) || !self.store.take_over(id, link)? {
+            return Err(not_open(&run));
+        }
+        let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
+        self.end_run(now, id, status, Some(reason), false)
     }
 
     /// The provider is done with a run. A stream that ends without a terminal

@@ -1,4 +1,6 @@
 //! The agui door.
+pub mod words;
+
 use crate::house::App;
 use axum::Router;
 

@@ -4,7 +4,7 @@
 
 use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
-use wikala_witness::{Delivery, Dialect, ItemKind, ReplyItem};
+use wikala_witness::{Delivery, Dialect, ItemKind, Leg, ReplyItem, RunId};
 
 use crate::bag;
 
@@ -57,27 +57,31 @@ fn from_agui(text: &str, delivery: &Delivery) -> Box<RawValue> {
 /// One A2A message is one AG-UI message; an answer is resume entries and results.
 /// `text` is the request's params, or the bare message.
 fn from_a2a(text: &str, delivery: &Delivery) -> Box<RawValue> {
-    let params = RawObject::parse(text).unwrap_or_default();
-    let inner = present(&params, "message").and_then(|message| RawObject::parse(message).ok());
-    let (message, props) = match inner {
-        Some(message) => (message, present(&params, "metadata").map(str::to_owned)),
-        None => (params, None),
-    };
+    let (message, props) = a2a_message(text);
     let messages = match delivery.leg.reply {
         // An answer never becomes an utterance.
         Some(_) => Vec::new(),
-        None => vec![spoken(&message, delivery)],
+        None => vec![spoken(&message, &format!("{}.{}", delivery.run, delivery.leg.ordinal))],
     };
     build(RawObject::new(), messages, props.as_deref(), delivery)
 }
 
+/// The message of recorded A2A words, and the bag beside it.
+pub(crate) fn a2a_message(text: &str) -> (RawObject, Option<String>) {
+    let params = RawObject::parse(text).unwrap_or_default();
+    match present(&params, "message").and_then(|message| RawObject::parse(message).ok()) {
+        Some(message) => (message, present(&params, "metadata").map(str::to_owned)),
+        None => (params, None),
+    }
+}
+
 /// An A2A message as an AG-UI message: texts joined, everything that is no text raw in
-/// `metadata.a2a.parts`.
-pub(crate) fn spoken(message: &RawObject, delivery: &Delivery) -> Box<RawValue> {
+/// `metadata.a2a.parts`. `unnamed` is the id of a message that has none.
+pub(crate) fn spoken(message: &RawObject, unnamed: &str) -> Box<RawValue> {
     let id = present(message, "messageId")
         .or_else(|| present(message, "message_id"))
         .and_then(json::string)
-        .unwrap_or_else(|| format!("{}.{}", delivery.run, delivery.leg.ordinal));
+        .unwrap_or_else(|| unnamed.to_owned());
     let agent = matches!(present(message, "role"), Some("\"ROLE_AGENT\"" | "\"agent\"" | "2"));
     let parts: Vec<Box<RawValue>> =
         present(message, "parts").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
@@ -98,13 +102,13 @@ pub(crate) fn spoken(message: &RawObject, delivery: &Delivery) -> Box<RawValue> 
 }
 
 /// The results of deferred calls, as `tool` messages.
-pub(crate) fn results(delivery: &Delivery) -> Vec<Box<RawValue>> {
-    let calls = delivery.leg.reply.iter().flatten().filter(|item| item.kind == ItemKind::Call);
+pub(crate) fn results(run: &RunId, leg: &Leg) -> Vec<Box<RawValue>> {
+    let calls = leg.reply.iter().flatten().filter(|item| item.kind == ItemKind::Call);
     calls
         .enumerate()
         .map(|(number, item)| {
             let mut message = RawObject::new();
-            message.set("id", quoted(&format!("{}.{}.{number}", delivery.run, delivery.leg.ordinal)));
+            message.set("id", quoted(&format!("{run}.{}.{number}", leg.ordinal)));
             message.set("role", quoted("tool"));
             message.set("toolCallId", quoted(&item.id));
             let content = item.payload.as_deref().unwrap_or("\"\"");
@@ -124,7 +128,7 @@ fn build(
     props: Option<&str>,
     delivery: &Delivery,
 ) -> Box<RawValue> {
-    messages.extend(results(delivery));
+    messages.extend(results(&delivery.run, &delivery.leg));
     let messages: Vec<&str> = messages.iter().map(|message| message.get()).collect();
     let entries: Vec<String> = delivery.leg.reply.iter().flatten().filter_map(entry).collect();
     let resume = if entries.is_empty() { "null".to_owned() } else { format!("[{}]", entries.join(",")) };
@@ -198,7 +202,7 @@ fn raw(text: String) -> Box<RawValue> {
 mod tests {
     use super::*;
     use wikala_chain::{AgentName, SigningKey};
-    use wikala_witness::{AgentId, Leg, RunId, ThreadId, Words};
+    use wikala_witness::{AgentId, ThreadId, Words};
 
     fn delivery(dialect: Dialect, text: &str, reply: Option<Vec<ReplyItem>>) -> Delivery {
         Delivery {

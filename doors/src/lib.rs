@@ -25,6 +25,7 @@ pub mod house;
 pub mod http;
 pub mod limits;
 pub mod link;
+pub mod messages;
 pub mod presenter;
 pub mod provider;
 pub mod readers;

@@ -205,7 +205,7 @@ pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject
     let mut members = callers
         .filter(|text| text.trim_start().starts_with('{'))
         .and_then(|text| RawObject::parse(text).ok())
-        .unwrap_or_else(RawObject::new);
+        .unwrap_or_default();
     for name in RESERVED.iter().chain(&OURS) {
         members.remove(name);
     }

@@ -66,7 +66,7 @@ async fn a_hello_is_exactly_what_it_must_be() {
         ("version", json!("4"), "hello:"),
         ("publicKey", json!("00"), "publicKey"),
         ("publicKey", json!("01".to_owned() + &"00".repeat(31)), "publicKey"),
-        ("ticket", json!("x"), "ticket was not issued"),
+        ("ticket", json!("x"), "the proof does not verify"),
         ("nonce", json!("C9".repeat(16)), "nonce"),
         ("proof", json!("zz"), "proof"),
         ("maxConcurrentRuns", json!(0), "maxConcurrentRuns"),

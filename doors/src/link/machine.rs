@@ -152,6 +152,10 @@ pub struct Machine {
     opened_s: u64,
     asked_s: u64,
     unanswered: u32,
+    /// Rosters under way. What they make due is offered after `registered` is said:
+    /// the commit's effects come here before its answer does.
+    registering: u32,
+    held_back: Vec<ToLink>,
 }
 
 impl Machine {
@@ -159,7 +163,16 @@ impl Machine {
     #[must_use]
     pub fn new(key: Arc<SigningKey>, secret: [u8; 32], now: Moment) -> Self {
         let now_s = now.as_secs();
-        Machine { key, secret, state: State::AtTheDoor, opened_s: now_s, asked_s: now_s, unanswered: 0 }
+        Machine {
+            key,
+            secret,
+            state: State::AtTheDoor,
+            opened_s: now_s,
+            asked_s: now_s,
+            unanswered: 0,
+            registering: 0,
+            held_back: Vec::new(),
+        }
     }
 
     /// A text frame came.
@@ -177,7 +190,10 @@ impl Machine {
             // It stays open: one bad frame is told, and ends no other run.
             Err(unreadable) => Step::Send(frames::error(&unreadable.sentence, unreadable.run.as_deref(), None)),
             Ok(Frame::Hello(_)) => Step::Send(frames::error("hello: said before, register comes next", None, None)),
-            Ok(Frame::Register { agents, provider_name }) => Step::Do(Job::Register { agents, provider_name }),
+            Ok(Frame::Register { agents, provider_name }) => {
+                self.registering += 1;
+                Step::Do(Job::Register { agents, provider_name })
+            }
             Ok(Frame::DeleteAgent(name)) => Step::Do(Job::Delete(name)),
             Ok(Frame::Ack { run, accepted, reason }) => {
                 let verdict = match (accepted, reason) {
@@ -238,7 +254,7 @@ impl Machine {
                 _ => Vec::new(),
             },
             Done::Attached(Err(sentence)) => vec![refused(sentence)],
-            Done::Registered(names) => vec![Step::Send(frames::registered(&names))],
+            Done::Registered(names) => self.after_register(frames::registered(&names)),
             Done::Deleted(name) => vec![Step::Send(frames::deleted(&name))],
             Done::Verdict(run, false) => {
                 let sentence = "ack: the offer is not open any more, do not begin";
@@ -247,6 +263,11 @@ impl Machine {
             Done::Verdict(_, true) | Done::Quiet => Vec::new(),
             Done::Resumed(runs) => runs.iter().map(|resumed| Step::Send(frames::resume(resumed))).collect(),
             Done::Messages(query, result) => vec![Step::Send(messages(&query, result))],
+            // About no run and no name: a roster. What was refused made nothing due, but
+            // others may have spoken meanwhile.
+            Done::Refused { sentence, run: None, name: None } => {
+                self.after_register(frames::error(&sentence, None, None))
+            }
             Done::Refused { sentence, run, name } => {
                 let run = run.as_ref().map(RunId::as_str);
                 vec![Step::Send(frames::error(&sentence, run, name.as_deref()))]
@@ -257,9 +278,23 @@ impl Machine {
         }
     }
 
+    fn after_register(&mut self, frame: String) -> Vec<Step> {
+        self.registering = self.registering.saturating_sub(1);
+        let mut steps = vec![Step::Send(frame)];
+        if self.registering == 0 {
+            let held_back = std::mem::take(&mut self.held_back);
+            steps.extend(held_back.into_iter().flat_map(|what| self.told(what)));
+        }
+        steps
+    }
+
     /// The house has something to say.
     pub fn told(&mut self, what: ToLink) -> Vec<Step> {
         match what {
+            ToLink::Offer(_) if self.registering > 0 => {
+                self.held_back.push(what);
+                Vec::new()
+            }
             ToLink::Offer(offer) => {
                 let frame = delivery::frame(&offer);
                 if frame.len() > FRAME {

@@ -83,7 +83,7 @@ async fn open(agent: &Agent) -> Result<Socket, Ended> {
     let answer = welcome["answer"].as_str().and_then(|text| Signature::from_hex(text).ok());
     let said = payload::connect_witness(ticket, &own_nonce);
     // Before anything else: whoever answers must hold the witness's key.
-    if !answer.is_some_and(|answer| witness.verify(said.as_bytes(), &answer).is_ok()) {
+    if answer.is_none_or(|answer| witness.verify(said.as_bytes(), &answer).is_err()) {
         return Err(Ended::Lost(format!("welcome: not signed by {}", witness.fingerprint())));
     }
     let agents: Vec<Value> = agent

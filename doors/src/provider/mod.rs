@@ -160,12 +160,14 @@ impl Agent {
     fn begin(self: &Arc<Self>, run: &str, input: Value) {
         let (agent, turn) = (self.clone(), self.book.begin(run));
         tokio::spawn(async move {
-            agent.play(&turn, &input).await;
-            agent.book.finish(&turn);
+            if agent.play(&turn, &input).await {
+                agent.book.finish(&turn);
+            }
         });
     }
 
-    async fn play(&self, turn: &Turn, input: &Value) {
+    /// Plays a script to its end; false: it died on the way, and says nothing any more.
+    async fn play(&self, turn: &Turn, input: &Value) -> bool {
         let mut cancel = turn.cancel.clone();
         for act in script::acts(input, &nonce()) {
             match act {
@@ -175,16 +177,19 @@ impl Agent {
                 }
                 Act::Die => {
                     let _ = self.severed.send(Severed::ForGood);
-                    return;
+                    return false;
                 }
                 Act::Wait(time) => {
                     tokio::select! {
                         () = tokio::time::sleep(time) => {}
-                        _ = cancel.wait_for(|asked| *asked) => return self.stop(turn, input),
+                        _ = cancel.wait_for(|asked| *asked) => {
+                            self.stop(turn, input);
+                            return true;
+                        }
                     }
                 }
                 Act::Delegate(delegation) => {
-                    let Some(witness) = self.witness.get().copied() else { return };
+                    let Some(witness) = self.witness.get().copied() else { return true };
                     let desk = delegate::Desk {
                         http: &self.http,
                         url: &self.url,
@@ -194,7 +199,10 @@ impl Agent {
                     };
                     let said = tokio::select! {
                         said = desk.hand_on(&delegation, input) => said,
-                        _ = cancel.wait_for(|asked| *asked) => return self.stop(turn, input),
+                        _ = cancel.wait_for(|asked| *asked) => {
+                            self.stop(turn, input);
+                            return true;
+                        }
                     };
                     match said {
                         Ok(text) => {
@@ -206,12 +214,14 @@ impl Agent {
                         }
                         Err(why) => {
                             let message = format!("delegate: {why}");
-                            return self.book.say(turn, json!({ "type": "RUN_ERROR", "message": message }));
+                            self.book.say(turn, json!({ "type": "RUN_ERROR", "message": message }));
+                            return true;
                         }
                     }
                 }
             }
         }
+        true
     }
 
     /// A cancel is honoured: the run ends here, in words where the caller knows them.

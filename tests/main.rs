@@ -1,6 +1,13 @@
 //! The integration tests: one binary, the promises by module.
 
+mod agui;
+mod cli;
+mod crash;
+mod harness;
 mod house;
-mod link;
+mod interop;
 mod process;
+mod readme;
+mod record;
 mod smoke;
+mod vectors;

@@ -102,10 +102,18 @@ impl Bag {
         self.resolution.is_some()
     }
 
-    /// The key that signed the answer's proof, as claimed.
+    /// For whom the answer's proof speaks, as claimed: the certificate's authority if
+    /// it names the signer, else the signer.
     #[must_use]
-    pub fn resolution_key(&self) -> Option<PublicKey> {
-        self.resolution.as_ref().map(|proof| proof.public_key)
+    pub fn resolution_authority(&self) -> Option<PublicKey> {
+        self.resolution.as_ref().map(|proof| self.authority_of(proof.public_key))
+    }
+
+    fn authority_of(&self, key: PublicKey) -> PublicKey {
+        match &self.certificate {
+            Some(certificate) if certificate.delegate() == key => certificate.authority(),
+            _ => key,
+        }
     }
 
     /// Takes the answer's proof found elsewhere (`resume[].metadata.resolution`).
@@ -121,24 +129,37 @@ impl Bag {
         Ok(())
     }
 
+    /// Takes a certificate found elsewhere (`resume[].metadata.delegation`).
+    ///
+    /// # Errors
+    /// `certificate-malformed` if the request holds two that differ, `certificate-signature`.
+    pub fn add_delegation(&mut self, text: &str) -> Result<(), Problem> {
+        let certificate = Certificate::parse(text)?;
+        let certificate = certificate.verify()?;
+        if self.certificate.as_ref().is_some_and(|known| known.id() != certificate.id()) {
+            let sentence = "delegation: several in one request differ, send one";
+            return Err(Problem::door(Door::CertificateMalformed, sentence));
+        }
+        // The same certificate once with and once without consent: the consent counts.
+        if self.certificate.as_ref().is_none_or(|known| !known.accepted()) {
+            self.certificate = Some(certificate);
+        }
+        Ok(())
+    }
+
     /// The chain's effective key at the head and the presenter, for finding an alias
     /// before the desk decides: (hop 0's signer, last hop's or the request's signer).
+    /// `key`: who signed the request or was vouched for.
     #[must_use]
-    pub fn stand(&self, http: Option<&HttpSigner>) -> (Option<PublicKey>, Option<PublicKey>) {
-        let head = self.chain.as_ref().map(|chain| match &self.certificate {
-            Some(cert) if cert.delegate() == chain.head().0 => cert.authority(),
-            _ => chain.head().0,
-        });
+    pub fn stand(&self, key: Option<PublicKey>) -> (Option<PublicKey>, Option<PublicKey>) {
+        let head = self.chain.as_ref().map(|chain| self.authority_of(chain.head().0));
         let presenter = self
             .chain
             .as_ref()
             .map(|chain| chain.presenter().0)
             .or_else(|| self.presenter.as_ref().map(|proof| proof.public_key))
-            .or_else(|| http.map(|signer| signer.key))
-            .map(|key| match &self.certificate {
-                Some(cert) if cert.delegate() == key => cert.authority(),
-                _ => key,
-            });
+            .or(key)
+            .map(|key| self.authority_of(key));
         (head, presenter)
     }
 
@@ -195,6 +216,12 @@ impl Bag {
         };
         Ok(Caller { chain: self.chain.clone(), certificate, presenter })
     }
+}
+
+/// The text is an object that holds a member of the bag.
+#[must_use]
+pub fn carries(text: &str) -> bool {
+    RawObject::parse(text).is_ok_and(|members| OURS.iter().any(|name| members.get(name).is_some()))
 }
 
 /// The bag as delivered to an agent: the caller's own members, and from the record

@@ -27,12 +27,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// What this clock shows. A desk never goes back before its record; a client has none.
-    #[must_use]
-    pub fn now(&self) -> Moment {
-        Moment::from_secs(self.read())
-    }
-
     fn read(&self) -> u64 {
         match self {
             #[allow(clippy::disallowed_methods)] // the one place that asks the time
@@ -52,20 +46,6 @@ pub trait Outward: Send + 'static {
 type Reply = Box<dyn FnOnce(bool) + Send>;
 /// Runs with the record at hand; without it (no transaction to be had) it only answers.
 type Job = Box<dyn FnOnce(Option<(&mut Witness, Moment)>) -> Reply + Send>;
-
-/// A job in the desk's line.
-#[derive(Debug)]
-pub struct Posted<T>(oneshot::Receiver<Result<T, No>>);
-
-impl<T> Posted<T> {
-    /// Waits until the job's effect is durable.
-    ///
-    /// # Errors
-    /// As [`Desk::ask`].
-    pub async fn answer(self) -> Result<T, No> {
-        self.0.await.unwrap_or(Err(Fault::Corrupt("desk closed").into()))
-    }
-}
 
 /// A handle to the desk. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -104,18 +84,6 @@ impl Desk {
         &self,
         verb: impl FnOnce(&mut Witness, Moment) -> Result<T, No> + Send + 'static,
     ) -> Result<T, No> {
-        self.post(verb).await?.answer().await
-    }
-
-    /// Gives the desk a job and does not wait for it: jobs posted one after the other
-    /// are done in that order and may share a commit.
-    ///
-    /// # Errors
-    /// A fault if the desk is closed.
-    pub async fn post<T: Send + 'static>(
-        &self,
-        verb: impl FnOnce(&mut Witness, Moment) -> Result<T, No> + Send + 'static,
-    ) -> Result<Posted<T>, No> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |at_hand| {
             let said = match at_hand {
@@ -131,7 +99,7 @@ impl Desk {
         if self.jobs.send(job).await.is_err() {
             return Err(Fault::Corrupt("desk closed").into());
         }
-        Ok(Posted(answered))
+        answered.await.unwrap_or(Err(Fault::Corrupt("desk closed").into()))
     }
 
     /// Now, never before the newest time on record.

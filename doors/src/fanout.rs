@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 use tokio::sync::broadcast;
-use wikala_chain::PublicKey;
 use wikala_witness::{No, Recorded, RunId};
 
 use crate::house::App;
@@ -46,7 +45,6 @@ impl Fanout {
 pub struct Tail {
     app: App,
     run: RunId,
-    viewer: Option<PublicKey>,
     after: u64,
     live: broadcast::Receiver<Recorded>,
     read: VecDeque<Recorded>,
@@ -54,17 +52,18 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Follows a run from `after` on. Subscribes before it reads, so nothing falls between.
+    /// Follows a run from `after` on. Subscribes before it reads, so nothing falls
+    /// between. Whether the reader may read is asked before, once.
     #[must_use]
-    pub fn of(app: &App, run: RunId, after: u64, viewer: Option<PublicKey>) -> Option<Tail> {
+    pub fn of(app: &App, run: RunId, after: u64) -> Option<Tail> {
         let live = app.fanout.subscribe(&run)?;
-        Some(Tail { app: app.clone(), run, viewer, after, live, read: VecDeque::new(), behind: true })
+        Some(Tail { app: app.clone(), run, after, live, read: VecDeque::new(), behind: true })
     }
 
     /// The next entry; `None` when the house closes.
     ///
     /// # Errors
-    /// The record cannot be read, or not by this viewer any more.
+    /// The record cannot be read.
     pub async fn next(&mut self) -> Result<Option<Recorded>, No> {
         loop {
             while let Some(recorded) = self.read.pop_front() {
@@ -74,8 +73,8 @@ impl Tail {
                 }
             }
             if self.behind {
-                let (run, after, viewer) = (self.run.clone(), self.after, self.viewer);
-                let page = self.app.readers.read(move |reader| reader.entries(&run, after, PAGE, viewer)).await?;
+                let (run, after) = (self.run.clone(), self.after);
+                let page = self.app.readers.read(move |reader| reader.entries_unchecked(&run, after, PAGE)).await?;
                 self.behind = page.len() == PAGE;
                 self.read = page.into();
                 if !self.read.is_empty() {

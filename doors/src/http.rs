@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt;
-use tower_http::cors::{Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use crate::answer::{Door, Problem};
 use crate::house::App;
@@ -32,7 +32,8 @@ pub fn router(app: App) -> Router {
     let browsers = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
-        .allow_headers(Any)
+        // `*` does not cover Authorization (Fetch standard): what is asked for is named.
+        .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([HeaderName::from_static("wikala-run-id"), HeaderName::from_static("wikala-thread-id")])
         .max_age(Duration::from_secs(600));
     Router::new()

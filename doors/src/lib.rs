@@ -32,3 +32,4 @@ pub mod readers;
 pub mod reads;
 pub mod serve;
 pub mod sse;
+pub mod vectors;

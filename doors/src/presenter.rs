@@ -14,7 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sfv::{BareItem, Dictionary, InnerList, KeyRef, ListEntry, ListSerializer, Parser, StringRef};
 use sha2::{Digest as _, Sha256};
-use wikala_certs::SignedPresenter;
+use wikala_certs::{SignedPresenter, WINDOW_S};
 use wikala_chain::{Digest, PublicKey, Signature, SigningKey};
 
 /// The tag that makes a signature ours; others are somebody else's business.
@@ -83,6 +83,12 @@ pub fn verify(
     let key = text(list, "keyid").ok_or_else(|| problem("keyid is missing, 64 lower-case hex"))?;
     let key = PublicKey::from_hex(key).map_err(|error| problem(format!("keyid: {error}")))?;
     let created = number(list, "created").ok_or_else(|| problem("created is missing, unix seconds"))?;
+    if param(list, "expires").is_some()
+        && number(list, "expires").is_none_or(|at| at < created.saturating_add(WINDOW_S))
+    {
+        // Only our window is judged, at the desk. A signer who means less must not be read as meaning more.
+        return Err(problem(format!("expires is within {WINDOW_S} s of created, leave it out")));
+    }
     match text(list, "nonce") {
         Some(nonce) if !nonce.is_empty() && nonce.len() <= NONCE => {}
         _ => return Err(problem("nonce is missing, send 1 to 128 characters")),
@@ -203,7 +209,9 @@ fn check_digest(headers: &HeaderMap, body: &[u8]) -> Result<(), PresenterProblem
     }
 }
 
-/// The signature base (RFC 9421, 2.5); the parameters serialised as RFC 9651 says.
+/// The signature base (RFC 9421, 2.5); the parameters serialised as RFC 9651 says, in
+/// the order received. So a respelt field (spaces, a number with a leading zero) has the
+/// same base and the same digest: it is one act, spent once.
 fn base(covered: &[(String, String)], list: &InnerList) -> Result<String, PresenterProblem> {
     let mut base = String::new();
     for (name, value) in covered {
@@ -243,6 +251,86 @@ mod tests {
         assert!(verify("POST", URI, &headers, b"{ }").is_err());
         // A body beside a signature that does not cover it.
         assert!(verify("POST", URI, &signed(None), b"{}").is_err());
+    }
+
+    /// Signs a base that is written out here, as another implementation would.
+    fn by_hand(base: &str, input: &str, extra: &[(&'static str, &str)]) -> HeaderMap {
+        let signature = STANDARD.encode(SigningKey::from_seed([7; 32]).sign(base.as_bytes()).as_bytes());
+        let mut headers = HeaderMap::new();
+        for (name, value) in extra {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers.append("signature-input", HeaderValue::from_str(&format!("sig1={input}")).unwrap());
+        headers.append("signature", HeaderValue::from_str(&format!("sig1=:{signature}:")).unwrap());
+        headers
+    }
+
+    #[test]
+    fn any_order_label_and_further_header_is_taken_and_other_signatures_stand_beside_it() {
+        let key = SigningKey::from_seed([7; 32]).public();
+        let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(b"{}")));
+        let input = format!(
+            "(\"content-digest\" \"x-two\" \"@target-uri\" \"@method\");tag=\"wikala\";keyid=\"{key}\";nonce=\"0\";created=1790000000"
+        );
+        let base = format!(
+            "\"content-digest\": {digest}\n\"x-two\": a, b\n\"@target-uri\": {URI}\n\"@method\": POST\n\"@signature-params\": {input}"
+        );
+        // A proxy's own signature first; two lines of one field are one list.
+        let extra = [
+            ("signature-input", "proxy=(\"@authority\");created=1;tag=\"proxy\""),
+            ("signature", "proxy=:AAAA:"),
+            ("content-digest", &digest),
+            ("x-two", "a"),
+            ("x-two", " b "),
+        ];
+        let headers = by_hand(&base, &input, &extra);
+        let signer = verify("POST", URI, &headers, b"{}").unwrap().unwrap();
+        assert_eq!((signer.key, signer.covers_body), (key, true));
+        assert_eq!(signer.signed.digest(), Digest::of(base.as_bytes()));
+
+        // Respelt on the way: the same act, the same digest.
+        let respelt = input.replace("\" \"", "\"   \"").replace(";created=", "; created=0");
+        let headers = by_hand(&base, &respelt, &extra);
+        assert_eq!(verify("POST", URI, &headers, b"{}").unwrap().unwrap().signed.digest(), Digest::of(base.as_bytes()));
+    }
+
+    #[test]
+    fn a_shorter_life_than_the_window_is_not_read_as_a_longer_one() {
+        let key = SigningKey::from_seed([7; 32]).public();
+        for (expires, taken) in [("1790000059", false), ("\"soon\"", false), ("-1", false), ("1790000060", true)] {
+            let input = format!(
+                "(\"@method\" \"@target-uri\");created=1790000000;expires={expires};nonce=\"0\";keyid=\"{key}\";tag=\"wikala\""
+            );
+            let base = format!("\"@method\": GET\n\"@target-uri\": {URI}\n\"@signature-params\": {input}");
+            assert_eq!(verify("GET", URI, &by_hand(&base, &input, &[]), b"").is_ok(), taken, "{expires}");
+        }
+    }
+
+    #[test]
+    fn a_weak_key_and_a_misplaced_signature_are_refused() {
+        let headers = signed(None);
+        let change = |name: &'static str, from: &str, to: &str| {
+            let mut changed = headers.clone();
+            let value = headers[name].to_str().unwrap();
+            assert!(value.contains(from), "{name}: {from}");
+            changed.insert(name, HeaderValue::from_str(&value.replace(from, to)).unwrap());
+            verify("POST", URI, &changed, b"").map(|_| ()).unwrap_err().to_string()
+        };
+        let key = SigningKey::from_seed([7; 32]).public().to_hex();
+        // The identity point: under it anybody's signature would hold.
+        let weak = format!("01{}", "00".repeat(31));
+        assert!(change("signature-input", &key, &weak).contains("weak"), "weak key");
+        assert!(change("signature-input", &key, &key.to_uppercase()).contains("keyid"), "upper case");
+        assert!(change("signature", "wikala=", "other=").contains("64 bytes"), "label");
+        assert!(change("signature", "wikala=:", "wikala=:AAAA").contains("64 bytes"), "length");
+        assert!(change("signature-input", "wikala=(", "wikala=((").contains("dictionary"), "broken");
+        let twice = format!("{0}, b{0}", headers["signature-input"].to_str().unwrap());
+        let mut doubled = headers.clone();
+        doubled.insert("signature-input", HeaderValue::from_str(&twice).unwrap());
+        assert!(verify("POST", URI, &doubled, b"").unwrap_err().to_string().contains("twice"));
+        let mut missing = headers.clone();
+        missing.remove("signature");
+        assert!(verify("POST", URI, &missing, b"").is_err());
     }
 
     #[test]

@@ -178,7 +178,7 @@ async fn events(
     // Refused before the stream begins, not inside it.
     let known = id.clone();
     let view = app.readers.read(move |reader| reader.run(&known, viewer)).await?;
-    let Some(mut tail) = Tail::of(&app, id, after, viewer) else {
+    let Some(mut tail) = Tail::of(&app, id, after) else {
         return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
     };
     let (out, response) = sse::response(app.settings.keep_alive);
@@ -210,7 +210,7 @@ async fn events(
 
 async fn tail_is_empty(app: &App, view: &RunView, after: u64) -> bool {
     let run = view.run.clone();
-    app.readers.read(move |reader| reader.entries(&run, after, 1, None)).await.is_ok_and(|page| page.is_empty())
+    app.readers.read(move |reader| reader.entries_unchecked(&run, after, 1)).await.is_ok_and(|page| page.is_empty())
 }
 
 fn agent_words(agent: &AgentId) -> Value {

@@ -30,16 +30,17 @@ impl TestHouse {
     }
 
     pub async fn with(policy: Policy) -> Self {
-        Self::admitting(policy, Admission::Open).await
+        Self::commenting(policy, Duration::from_secs(15)).await
     }
 
-    pub async fn admitting(policy: Policy, admission: Admission) -> Self {
+    /// With a comment on streams that were idle that long.
+    pub async fn commenting(policy: Policy, keep_alive: Duration) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let clock = Arc::new(AtomicU64::new(START));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let settings =
-            Settings { public_url: url.clone(), policy, admission, keep_alive: Duration::from_secs(15), gateway: None };
+            Settings { public_url: url.clone(), policy, admission: Admission::Open, keep_alive, gateway: None };
         let key = Arc::new(SigningKey::from_seed([0xB6; 32]));
         let opened =
             house::open(&dir.path().join("wikala.db"), key, settings, Clock::Hand(clock.clone())).expect("a record");
@@ -59,6 +60,11 @@ impl TestHouse {
 
     pub fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
+    }
+
+    /// Says that the house closes.
+    pub fn close(&self) {
+        let _ = self.close.send(true);
     }
 
     /// Moves the clock and looks at every deadline.

@@ -1,10 +1,9 @@
 //! The answer lane: a paused run goes on when somebody from the set that was
 //! copied at the pause says so, once, and within the window.
 
-use wikala_certs::{AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
+use wikala_certs::{ActingFor, AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
-use crate::dispatch::not_a_member;
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Answer, Caller, Entry, Lane, Leg, Mark, Reply, ReplyItem, Status};
 use crate::refusal::{Code, No, Refusal, Winner};
@@ -38,6 +37,31 @@ enum Right {
     Open,
 }
 
+/// What an answer is judged by.
+struct Case<'a> {
+    run: &'a RunRow,
+    thread: &'a ThreadRow,
+    agent: &'a AgentRow,
+    /// The newest ask of the run.
+    ask: Option<&'a AskRow>,
+    set: &'a AuthoritySet,
+    lane: Lane,
+    reply: &'a Reply,
+    /// sha256 of the answer bytes.
+    digest: Digest,
+}
+
+impl Case<'_> {
+    /// The ask was closed elsewhere, and this is no other answer: the same bytes, or
+    /// every entry abandoned. Never so for an open ask.
+    fn follows(&self) -> bool {
+        self.lane == Lane::Resume
+            && self.ask.is_some_and(|ask| {
+                ask.closed_at.is_some() && (ask.answer_digest == Some(self.digest) || all_abandoned(self.reply))
+            })
+    }
+}
+
 impl Witness {
     /// Answers a paused run and queues its continuation, under the chain the run
     /// was opened with.
@@ -50,39 +74,46 @@ impl Witness {
         let ask = self.store.newest_ask(&run.id)?;
         let set = self.store.resolved_set(self.set_of(&run, &thread, &agent, ask.as_ref()))?;
         let Answer { lane, reply, digest, act, certificate, caller, words, .. } = answer;
-        let bound_form = lane == Lane::Direct && act.as_ref().is_some_and(|act| act.form() == Form::Answer);
-        if self.policy.answers == AnswerPolicy::Bound && !bound_form {
+        let bound_form = act.as_ref().is_some_and(|act| act.form() == Form::Answer);
+        if bound_form && lane != Lane::Direct || self.policy.answers == AnswerPolicy::Bound && !bound_form {
             return Err(Refusal::new(
                 Code::AnswerForm,
-                "answer: this witness takes only answers bound to their bytes, POST /v1/runs/{id}/answer with form \"answer\"",
+                "answer: bound to its bytes on POST /v1/runs/{id}/answer only, and where this witness asks for that, nowhere else",
             )
             .into());
         }
-        let same_as_closed = ask.as_ref().is_some_and(|ask| {
-            lane == Lane::Resume
-                && ask.closed_at.is_some()
-                && (ask.answer_digest == Some(digest) || all_abandoned(&reply))
-        });
-        let right = match act {
-            Some(act) => match self.right_of(now, act, &certificate, &set, &run, ask.as_ref(), digest)? {
-                Ok(right) => right,
-                Err(done) => return Ok(done),
-            },
-            None => {
-                if let Some(done) =
-                    self.without_an_act(now, lane, same_as_closed, &set, &run, &thread, &agent, caller, ask.as_ref())?
-                {
-                    return Ok(done);
-                }
-                Right::Open
-            }
+        let case = Case {
+            run: &run,
+            thread: &thread,
+            agent: &agent,
+            ask: ask.as_ref(),
+            set: &set,
+            lane,
+            reply: &reply,
+            digest,
         };
-        if same_as_closed {
-            return self.continuation(&run, true);
+        let signer = act.as_ref().map(SignedAct::signer);
+        let behind = caller.chain.as_ref().map(|chain| chain.head().0).or(caller.presenter.signer());
+        let acting = self.acting_for(now, signer, certificate.as_ref(), behind)?;
+        let decided = match act {
+            Some(act) => self.with_an_act(now, &case, act, acting.as_ref())?,
+            None => self.without_an_act(now, &case, caller)?,
+        };
+        let right = match decided {
+            Ok(right) => right,
+            Err(done) => return Ok(done),
+        };
+        if case.follows() {
+            return Ok(continuation(&run));
         }
         let Some(ask) = ask else { return Err(no_open_ask(&run)) };
-        let items = cover(&self.store.items(&run.id, ask.ordinal)?, reply)?;
-        if !self.is_online(&agent, now) {
+        let items = match cover(&self.store.items(&run.id, ask.ordinal)?, reply) {
+            Ok(items) => items,
+            // What is closed cannot be covered any more: say who was first instead.
+            Err(_) if ask.closed_at.is_some() => return Err(lost(&run, &ask)),
+            Err(no) => return Err(no),
+        };
+        if ask.closed_at.is_none() && !self.is_online(&agent, now) {
             return Err(Refusal::new(
                 Code::AgentOffline,
                 format!("answer: {} is offline, the ask stands and nothing is spent", agent.id.name.as_str()),
@@ -100,15 +131,16 @@ impl Witness {
             authority: closer.authority.map(|key| key.to_hex()),
             by_provider: closer.authority == Some(agent.id.provider),
         };
-        self.note(&run.id, Entry::Mark(mark), now)?;
+        let noted = self.note(&run.id, Entry::Mark(mark), now)?;
+        self.store.set_continued(&run.id, noted.seq)?;
         self.offer_ready(now, agent.id.provider)?;
-        self.continuation(&run, false)
+        Ok(Answered { run: run.id, thread: run.thread, replayed: false, after: noted.seq - 1 })
     }
 
     /// The win, spent where it is used: takes the right by value, so one act
     /// cannot open two pauses.
     fn reopen(&mut self, now: Moment, right: Right, run: &RunRow, ask: &AskRow, answer: Digest) -> Result<Closer, No> {
-        let (place, _) = self.store.record_end()?;
+        let place = self.store.record_end()?;
         // The guard is in the statement: whoever comes second changes no row.
         if !self.store.reopen(&run.id, run.leg, place + 1, now)? {
             return Err(lost(run, ask));
@@ -122,10 +154,11 @@ impl Witness {
                     leg: run.leg,
                     answer_digest: Some(answer),
                 };
-                if !self.store.spend(authority, digest, &on, now)? {
+                let signer = authorized.signer();
+                if !self.store.spend(authority, signer, digest, &on, now)? {
                     return Err(act_spent("answer"));
                 }
-                Closer { authority: Some(authority), signer: Some(authorized.signer()), answer: Some(answer) }
+                Closer { authority: Some(authority), signer: Some(signer), answer: Some(answer) }
             }
             Right::Open => Closer { answer: Some(answer), ..Closer::default() },
         };
@@ -171,93 +204,79 @@ impl Witness {
 
     /// Authority before anything else; then spent; then fresh. What an outsider is
     /// told never depends on the state of the run.
-    #[allow(clippy::too_many_arguments)] // each is one fact of the one decision made here
-    fn right_of(
+    fn with_an_act(
         &mut self,
         now: Moment,
+        case: &Case<'_>,
         act: SignedAct<Resolve>,
-        certificate: &Option<crate::Consented>,
-        set: &AuthoritySet,
-        run: &RunRow,
-        ask: Option<&AskRow>,
-        answer: Digest,
+        acting: Option<&ActingFor>,
     ) -> Result<Result<Right, Answered>, No> {
-        let acting = self.acting_for(now, act.signer(), certificate.as_ref())?;
+        let run = case.run;
+        if act.run() != run.id.as_str() {
+            return Err(other_run("answer", &run.id));
+        }
         let digest = act.digest();
-        let standing = act.stand(set, acting.as_ref())?;
-        if let Some(spent) = self.store.spent(standing.authority(), digest)? {
-            if spent.purpose == "resolve" && spent.run == run.id && spent.answer_digest == Some(answer) {
-                return Ok(Err(self.continuation(run, true)?));
-            }
-            // These bytes closed this ask with another answer: say who won, the
-            // signer may not know that its act was carried.
-            if let Some(ask) = ask
-                && spent.run == run.id
-                && ask.closed_at.is_some()
-                && ask.ordinal == spent.leg + 1
-            {
-                return Err(lost(run, ask));
-            }
+        let standing = act.stand(case.set, acting)?;
+        let Some(spent) = self.store.spent(standing.authority(), standing.signer(), digest)? else {
+            return Ok(Ok(Right::Act { authorized: standing.fresh(now)?, digest }));
+        };
+        if spent.purpose != "resolve" || spent.run != run.id {
             return Err(act_spent("answer"));
         }
-        let authorized = standing.fresh(now)?;
-        Ok(Ok(Right::Act { authorized, digest }))
+        // The same request: the stored result, also after the window. Each pause of a
+        // run is closed by one leg, so the spent leg tells which ask it was.
+        if spent.answer_digest == Some(case.digest) {
+            let asked = self.store.items(&run.id, spent.leg + 1)?;
+            if case.reply.items.iter().all(|item| asked.iter().any(|known| known.id == item.id)) {
+                return Ok(Err(continuation(run)));
+            }
+        }
+        match case.ask {
+            // These bytes closed this ask with another answer: say who won, the
+            // signer may not know that its act was carried.
+            Some(ask) if ask.closed_at.is_some() && ask.ordinal == spent.leg + 1 => Err(lost(run, ask)),
+            _ => Err(act_spent("answer")),
+        }
     }
 
     /// Without an act: an ask with no head at all stays open to whoever knows the
-    /// id; a closed one lets a member follow what was answered elsewhere.
-    #[allow(clippy::too_many_arguments)]
-    fn without_an_act(
-        &mut self,
-        now: Moment,
-        lane: Lane,
-        same_as_closed: bool,
-        set: &AuthoritySet,
-        run: &RunRow,
-        thread: &ThreadRow,
-        agent: &AgentRow,
-        caller: Caller,
-        ask: Option<&AskRow>,
-    ) -> Result<Option<Answered>, No> {
+    /// id; a closed one lets a member follow what was answered elsewhere. Membership
+    /// comes before the state: an outsider is told `act-required`, whatever the run does.
+    fn without_an_act(&mut self, now: Moment, case: &Case<'_>, caller: Caller) -> Result<Result<Right, Answered>, No> {
+        let run = case.run;
+        let open = case.set.is_open();
+        if !open {
+            let mut who = match self.stand(now, &case.agent.id, caller) {
+                Ok(who) => who,
+                Err(No::Refusal(_)) => return Err(act_required(run)),
+                Err(fault) => return Err(fault),
+            };
+            if !self.store.is_member(case.thread, case.agent.id.provider, &who)? {
+                return Err(act_required(run));
+            }
+            self.spend_presenter(now, &mut who)?;
+        }
         let waiting = run.status == Status::InputRequired;
-        if lane == Lane::Message && !waiting {
-            return Err(Refusal::new(
+        match (case.lane, case.ask) {
+            (Lane::Message, _) if !waiting => Err(Refusal::new(
                 Code::RunEnded,
                 format!("task: {} is not waiting for an answer, send with contextId only", run.id),
             )
-            .into());
+            .into()),
+            (Lane::Resume, Some(_)) if case.follows() => Ok(Err(continuation(run))),
+            _ if open => Ok(Ok(Right::Open)),
+            (Lane::Resume, Some(ask)) if !waiting => Err(lost(run, ask)),
+            (Lane::Resume, None) if !waiting => Err(no_open_ask(run)),
+            _ => Err(act_required(run)),
         }
-        if set.is_open() {
-            return match ask {
-                Some(_) if same_as_closed => Ok(Some(self.continuation(run, true)?)),
-                _ => Ok(None),
-            };
-        }
-        let mut who = match self.stand(now, &agent.id, caller) {
-            Ok(who) => who,
-            // Who stands there matters only for the no-op below.
-            Err(No::Refusal(_)) => return Err(act_required(run)),
-            Err(fault) => return Err(fault),
-        };
-        if lane == Lane::Resume && !waiting && self.store.is_member(thread, agent.id.provider, &who)? {
-            self.spend_presenter(now, &mut who)?;
-            return match ask {
-                Some(_) if same_as_closed => Ok(Some(self.continuation(run, true)?)),
-                Some(ask) => Err(lost(run, ask)),
-                None => Err(no_open_ask(run)),
-            };
-        }
-        if lane == Lane::Resume && !waiting && thread.head.is_some() {
-            return Err(not_a_member(thread, &who));
-        }
-        Err(act_required(run))
     }
+}
 
-    /// Where the continuation of a run begins in its record: at the newest answer.
-    fn continuation(&self, run: &RunRow, replayed: bool) -> Result<Answered, No> {
-        let after = self.store.newest_answer(&run.id)?.map_or(0, |seq| seq.saturating_sub(1));
-        Ok(Answered { run: run.id.clone(), thread: run.thread.clone(), replayed, after })
-    }
+/// Nothing changed; where the continuation of a run begins in its record: at the
+/// newest answer.
+fn continuation(run: &RunRow) -> Answered {
+    let after = run.continued.map_or(0, |seq| seq.saturating_sub(1));
+    Answered { run: run.id.clone(), thread: run.thread.clone(), replayed: true, after }
 }
 
 fn all_abandoned(reply: &Reply) -> bool {
@@ -328,6 +347,11 @@ fn act_required(run: &RunRow) -> No {
 
 pub(crate) fn act_spent(what: &str) -> No {
     Refusal::new(Code::ActSpent, format!("{what}: this act was used before, sign again one second later")).into()
+}
+
+/// The door verified the act for another run than the one it hands in.
+pub(crate) fn other_run(what: &str, run: &RunId) -> No {
+    Refusal::new(Code::NotAnAuthority, format!("{what}: signed for another run than {run}")).into()
 }
 
 fn no_open_ask(run: &RunRow) -> No {

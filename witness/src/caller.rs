@@ -102,27 +102,10 @@ impl Witness {
     pub(crate) fn stand(&mut self, now: Moment, agent: &AgentId, caller: Caller) -> Result<Standing, No> {
         let hop_0 = caller.chain.as_ref().map(|chain| chain.head().0);
         let last_hop = caller.chain.as_ref().map(|chain| chain.presenter().0);
-        let signer = match &caller.presenter {
-            Presenting::Nobody => None,
-            Presenting::Signed(proof) => Some(proof.signer()),
-            Presenting::Vouched(key) => Some(*key),
-        };
+        let signer = caller.presenter.signer();
         if let Some(consented) = &caller.certificate {
-            consented.certificate.live(now)?;
-            let delegate = consented.certificate.delegate();
-            // Without a chain the delegate may stand at the door itself; anything
-            // else is a certificate slipped in beside somebody else's request.
-            let signed = hop_0.map_or(signer == Some(delegate), |key| key == delegate);
-            if !signed {
-                return Err(Refusal::new(
-                    Code::CertificateNotSigner,
-                    format!(
-                        "delegation: {} signed neither hop 0 nor the act, send the certificate of the key that did",
-                        delegate.fingerprint()
-                    ),
-                )
-                .into());
-            }
+            // Without a chain the delegate may stand at the door itself.
+            self.belongs(now, consented, &[hop_0.or(signer)])?;
             if !self.record_if_consented(now, consented)? {
                 return Err(not_accepted(consented));
             }
@@ -159,7 +142,7 @@ impl Witness {
         // A delegate that acts itself needs a live certificate; chains that others
         // extended still resolve.
         if let Some(key) = presenter {
-            self.acting_for(now, key, None)?;
+            self.acting_for(now, Some(key), None, None)?;
         }
         let head = match hop_0 {
             Some(key) => Some(self.store.resolve(key)?),
@@ -203,38 +186,51 @@ impl Witness {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// For whom a signer acts: by the certificate beside its act, else by the
-    /// record. A delegate on record that acts without a live certificate is expired.
+    /// For whom the signer of an act acts: by the certificate beside the act, else
+    /// by the record. A delegate on record that acts without a live certificate is
+    /// expired. `signer` is `None` for a request without an act: a certificate beside
+    /// it is judged all the same. `caller` is who stands behind hop 0, or presents
+    /// without a chain: the certificate may be that key's.
     pub(crate) fn acting_for(
         &self,
         now: Moment,
-        signer: PublicKey,
+        signer: Option<PublicKey>,
         beside: Option<&Consented>,
+        caller: Option<PublicKey>,
     ) -> Result<Option<ActingFor>, No> {
-        let recorded = self.store.delegate(signer)?;
         if let Some(consented) = beside {
-            let certificate = &consented.certificate;
-            let acting = certificate.live(now)?;
-            if certificate.delegate() != signer {
-                return Err(Refusal::new(
-                    Code::CertificateNotSigner,
-                    format!(
-                        "delegation: {} did not sign this act, {} did",
-                        certificate.delegate().fingerprint(),
-                        signer.fingerprint()
-                    ),
-                )
-                .into());
+            let acting = self.belongs(now, consented, &[signer, caller])?;
+            if signer == Some(acting.delegate()) {
+                return Ok(Some(acting));
             }
-            if recorded.is_some_and(|row| row.authority != certificate.authority()) {
-                return Err(rebound(signer));
-            }
-            return Ok(Some(acting));
         }
-        match recorded {
+        let Some(signer) = signer else { return Ok(None) };
+        match self.store.delegate(signer)? {
             Some(row) => Ok(Some(ActingFor::recorded(signer, row.authority, row.expires_at, now)?)),
             None => Ok(None),
         }
+    }
+
+    /// A certificate is live, of a key that signed this request, and of no key that
+    /// is on record for another authority. Anything else was slipped in beside
+    /// somebody else's request.
+    fn belongs(&self, now: Moment, consented: &Consented, signed: &[Option<PublicKey>]) -> Result<ActingFor, No> {
+        let acting = consented.certificate.live(now)?;
+        let delegate = acting.delegate();
+        if !signed.contains(&Some(delegate)) {
+            return Err(Refusal::new(
+                Code::CertificateNotSigner,
+                format!(
+                    "delegation: {} signed neither hop 0 nor the act, send the certificate of the key that did",
+                    delegate.fingerprint()
+                ),
+            )
+            .into());
+        }
+        if self.store.delegate(delegate)?.is_some_and(|row| row.authority != acting.authority()) {
+            return Err(rebound(delegate));
+        }
+        Ok(acting)
     }
 
     /// Records the pair if the delegate consented to be recorded, here or before.

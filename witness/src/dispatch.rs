@@ -124,7 +124,7 @@ impl Witness {
             None => None,
         };
         // The record first: its place is what `onward` counts by.
-        let opened = self.note(&id, Entry::Mark(Mark::Opened), now)?;
+        let opened = self.note(&id, Entry::Mark(Mark::Opened), now)?.place;
         let chain_text = dispatched.as_ref().map(VerifiedChain::to_json);
         self.store.insert_run(
             &NewRun {
@@ -306,7 +306,7 @@ fn is_random_uuid(name: &str) -> bool {
         })
 }
 
-pub(crate) fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
+fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
     let caller =
         who.presenter.map_or_else(|| "a caller without a chain".to_owned(), |key| key.fingerprint().to_string());
     Refusal::new(

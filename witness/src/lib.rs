@@ -138,6 +138,8 @@ pub struct Witness {
     policy: Policy,
     mint: ids::Mint,
     outbox: Vec<Effect>,
+    /// Where the effects of the verb now running begin in the outbox.
+    began: usize,
 }
 
 impl Witness {
@@ -173,7 +175,7 @@ impl Witness {
                 return Err(OpenFault::OtherWitness { found, given: given.fingerprint().to_string() });
             }
         }
-        Ok(Witness { store, key, policy, mint, outbox: Vec::new() })
+        Ok(Witness { store, key, policy, mint, outbox: Vec::new(), began: 0 })
     }
 
     /// The witness's public key: what readers pin.
@@ -194,7 +196,7 @@ impl Witness {
     /// # Errors
     /// The record cannot be read.
     pub fn newest_time(&self) -> Result<Moment, Fault> {
-        Ok(Moment::from_secs(self.store.record_end()?.1))
+        Ok(Moment::from_secs(self.store.newest_time()?))
     }
 
     /// 32 secret bytes of this record, made once: tickets are authenticated with it.
@@ -217,6 +219,7 @@ impl Witness {
     /// The record cannot be written.
     pub fn begin(&mut self) -> Result<(), Fault> {
         self.outbox.clear();
+        self.began = 0;
         Ok(self.store.db.execute_batch("BEGIN IMMEDIATE")?)
     }
 
@@ -225,15 +228,16 @@ impl Witness {
     /// # Errors
     /// What the verb said.
     pub fn job<T>(&mut self, verb: impl FnOnce(&mut Self) -> Result<T, No>) -> Result<T, No> {
-        let effects = self.outbox.len();
+        self.began = self.outbox.len();
         self.store.db.execute_batch("SAVEPOINT job")?;
         match verb(self) {
             Ok(done) => {
                 self.store.db.execute_batch("RELEASE job")?;
+                self.began = self.outbox.len();
                 Ok(done)
             }
             Err(no) => {
-                self.outbox.truncate(effects);
+                self.outbox.truncate(self.began);
                 self.store.db.execute_batch("ROLLBACK TO job; RELEASE job")?;
                 Err(no)
             }
@@ -241,9 +245,9 @@ impl Witness {
     }
 
     /// Undoes a verb that panicked in its savepoint: half of it must not ride along
-    /// in the group's commit.
+    /// in the group's commit, and what the others of the group did must still be told.
     pub fn abandon(&mut self) {
-        self.outbox.clear();
+        self.outbox.truncate(self.began);
         // No such savepoint: the verb had not begun, or was done.
         let _ = self.store.db.execute_batch("ROLLBACK TO job; RELEASE job");
     }
@@ -296,11 +300,21 @@ impl Witness {
     }
 
     /// Appends to a run's record, and tells its subscribers after the commit.
-    fn note(&mut self, run: &RunId, entry: Entry, now: Moment) -> Result<i64, No> {
+    fn note(&mut self, run: &RunId, entry: Entry, now: Moment) -> Result<Noted, No> {
         let (place, recorded) = self.store.append(run, entry, now)?;
+        let seq = recorded.seq;
         self.outbox.push(Effect::Tell { run: run.clone(), recorded });
-        Ok(place)
+        Ok(Noted { place, seq })
     }
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    /// In the whole record.
+    place: i64,
+    /// In its run.
+    seq: u64,
 }
 
 /// Unix seconds as RFC 3339 UTC.

@@ -5,7 +5,7 @@ use wikala_certs::Moment;
 use wikala_chain::PublicKey;
 
 use crate::ids::RunId;
-use crate::model::{AgentId, Effect, LinkId, Registration, Status};
+use crate::model::{AgentId, Effect, LinkId, Registration};
 use crate::refusal::{Code, No, Refusal};
 use crate::{TOLERANCE, Witness};
 
@@ -72,7 +72,9 @@ impl Witness {
         }
         self.store.know_provider(provider, provider_name)?;
         self.store.readmit(provider, TOLERANCE)?;
-        self.store.clear_roster(link, now)?;
+        // Left out by its own word, not lost: no grace, it is offline from now on.
+        let lost_at = now.as_secs().saturating_sub(self.policy.link_grace_s);
+        self.store.clear_roster(link, Moment::from_secs(lost_at))?;
         for agent in agents {
             self.store.register(provider, link, agent)?;
         }
@@ -151,8 +153,9 @@ impl Witness {
     /// Only faults.
     pub fn recover(&mut self, now: Moment) -> Result<(), No> {
         for (link, _) in self.store.live_links()? {
-            self.store.close_link(link, now)?;
+            self.drop_link(now, link)?;
         }
+        // Every lease begins anew: nobody could attach while nobody listened.
         self.store.restart(now.as_secs() + self.policy.link_grace_s, now)?;
         Ok(())
     }
@@ -163,13 +166,8 @@ impl Witness {
         }
         for id in self.store.offered_on(link)? {
             if let Some(run) = self.store.run(&id)? {
-                if run.cancel_requested {
-                    self.end_run(now, &id, Status::Cancelled, None, false)?;
-                    self.store.release(&id)?;
-                } else {
-                    // Nobody declined it: it may be offered at once when the provider is back.
-                    self.store.requeue(&id, link, 0, now)?;
-                }
+                // Nobody declined it: it may be offered at once when the provider is back.
+                self.back_to_queue(now, &run, link, 0)?;
             }
         }
         self.store.lease_runs_of(link, now.as_secs() + self.policy.link_grace_s)?;

@@ -84,6 +84,18 @@ pub enum Presenting {
     Vouched(PublicKey),
 }
 
+impl Presenting {
+    /// The key that was proved, if one was.
+    #[must_use]
+    pub fn signer(&self) -> Option<PublicKey> {
+        match self {
+            Presenting::Nobody => None,
+            Presenting::Signed(proof) => Some(proof.signer()),
+            Presenting::Vouched(key) => Some(*key),
+        }
+    }
+}
+
 /// Where an utterance wants to land.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {

@@ -8,7 +8,7 @@ use crate::model::{Delivery, Effect, Status};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;
-use crate::{FINISH_S, PRESENTED_S, Witness};
+use crate::{FINISH_S, PRESENTED_S, RETRY_S, Witness};
 
 /// How long burned tickets are kept: longer than any ticket is valid, seconds.
 const TICKET_S: u64 = 600;
@@ -22,8 +22,10 @@ impl Witness {
     pub fn tick(&mut self, now: Moment) -> Result<(), No> {
         let at = now.as_secs();
         for run in self.store.silent_offers(at.saturating_sub(self.policy.offer_timeout_s))? {
-            if let (Some(link), Some(agent)) = (run.link, self.store.agent_row(run.agent)?) {
-                self.back_to_queue(now, &run, link)?;
+            // A strike may have dropped the link, and with it the offers still listed here.
+            if let (Some(link), Some(agent)) = (run.link, self.store.agent_row(run.agent)?)
+                && self.back_to_queue(now, &run, link, at + RETRY_S)?
+            {
                 self.strike(now, agent.id.provider, Strike::NeverAnswered)?;
             }
         }

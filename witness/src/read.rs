@@ -307,6 +307,24 @@ impl Reader {
         Ok(self.turn_of(run)?)
     }
 
+    /// As [`Reader::turn`], whoever's: for who opened it a moment ago, and the operator.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn turn_for_operator(&self, id: &RunId) -> Result<Turn, No> {
+        let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is not known here"));
+        let run = self.store.run(id)?.ok_or_else(unknown)?;
+        Ok(self.turn_of(run)?)
+    }
+
+    /// As [`Reader::entries`], for a stream whose right to read was checked when it began.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn entries_unchecked(&self, id: &RunId, after: u64, limit: usize) -> Result<Vec<Recorded>, No> {
+        Ok(self.store.entries(id, after, limit)?)
+    }
+
     /// Everything said in a thread, run after run: material for histories.
     ///
     /// # Errors
@@ -429,8 +447,16 @@ impl Reader {
         let fetch = |cursor: Option<(u64, &RunId)>, limit: usize| {
             self.store.page(row.row, filter.thread.as_ref(), scope, is_provider, &statuses, filter.since, cursor, limit)
         };
-        let mut rows = fetch(filter.cursor.as_ref().map(|(at, id)| (*at, id)), filter.limit + 1)?;
-        let total = fetch(None, LIST_TOTAL)?.len();
+        let mut rows = fetch(filter.cursor.as_ref().map(|(at, id)| (*at, id)), filter.limit.saturating_add(1))?;
+        let total = self.store.page_total(
+            row.row,
+            filter.thread.as_ref(),
+            scope,
+            is_provider,
+            &statuses,
+            filter.since,
+            LIST_TOTAL,
+        )?;
         let more = rows.len() > filter.limit;
         rows.truncate(filter.limit);
         let next = rows.last().filter(|_| more).map(|run| (run.changed_at, run.id.clone()));

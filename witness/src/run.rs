@@ -29,9 +29,7 @@ impl Witness {
     pub fn verdict(&mut self, now: Moment, link: LinkId, id: &RunId, verdict: Verdict) -> Result<bool, No> {
         let Some(provider) = self.store.link_provider(link)? else { return Ok(false) };
         let Some(run) = self.store.run(id)? else { return Ok(false) };
-        if run.status != Status::Offering || run.link != Some(link) {
-            return Ok(false);
-        }
+        // Each arm begins with the statement that asks for an open offer on this link.
         match verdict {
             Verdict::Accepted => {
                 if !self.store.claim(id, link, now)? {
@@ -48,18 +46,22 @@ impl Witness {
                     Some((_, Some(capacity))) => self.store.load_on_link(link)? <= capacity,
                     _ => false,
                 };
-                self.back_to_queue(now, &run, link)?;
+                if !self.back_to_queue(now, &run, link, now.as_secs() + RETRY_S)? {
+                    return Ok(false);
+                }
                 if had_room {
                     self.strike(now, provider, Strike::DeclinedWithRoom)?;
                 }
             }
             Verdict::Refused(reason) => {
+                if !self.store.requeue(id, link, 0, now)? {
+                    return Ok(false);
+                }
                 if run.cancel_requested {
                     self.end_run(now, id, Status::Cancelled, None, false)?;
                 } else {
                     self.end_run(now, id, Status::Failed, Some(&reason), false)?;
                 }
-                self.store.release(id)?;
             }
         }
         self.offer_ready(now, provider)?;
@@ -81,24 +83,23 @@ impl Witness {
         seq: Option<u64>,
     ) -> Result<Heard, No> {
         let (run, agent) = self.claimed(link, id)?;
-        // Sent again after a blip: a beginning that is on record continues no pause.
-        if run.status == Status::InputRequired && seq.is_some_and(|seq| seq <= run.link_seq) {
-            return Ok(Heard::Duplicate);
-        }
-        match run.status {
-            Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
+        if seq.is_some_and(|seq| seq <= run.link_seq) {
+            // Sent again after a blip. It moves nothing a second time (an old beginning
+            // would close an open ask), but naming the run ends its lease.
+            if self.store.take_over(id, link)? {
                 self.resend_cancel(&run, link);
             }
+            return Ok(Heard::Duplicate);
+        }
+        match (run.status, &fact) {
             // Only a new beginning continues a pause; stray words after it do not.
-            Status::InputRequired if matches!(fact, Fact::Started | Fact::Failed(_)) => {
-                self.provider_goes_on(now, &run, &agent, link)?;
-            }
+            (Status::InputRequired, Fact::Started) => self.provider_goes_on(now, &run, &agent, link)?,
+            // It gives its own question up: the ask closes unanswered, with the run.
+            (Status::InputRequired, Fact::Failed(_)) => {}
+            _ if self.store.hear(id, link)? => self.resend_cancel(&run, link),
             _ => return Err(not_open(&run)),
         }
         if let Some(seq) = seq {
-            if seq <= run.link_seq {
-                return Ok(Heard::Duplicate);
-            }
             if seq > run.link_seq + 1 {
                 self.note(id, Entry::Mark(Mark::LinkGap { expected: run.link_seq + 1, received: seq }), now)?;
             }
@@ -117,20 +118,6 @@ impl Witness {
         Ok(Heard::Recorded)
     }
 
-    /// The provider broke the protocol in the middle of a run: the run fails, and its
-    /// subscribers are told by us, since no words of the provider's say so.
-    ///
-    /// # Errors
-    /// As [`Witness::event`].
-    pub fn fail(&mut self, now: Moment, link: LinkId, id: &RunId, reason: &str) -> Result<(), No> {
-        let (run, _) = self.claimed(link, id)?;
-        if !matches!(run.status, Status::Running | Status::Cancelling) || !self.store.take_over(id, link)? {
-            return Err(not_open(&run));
-        }
-        let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
-        self.end_run(now, id, status, Some(reason), false)
-    }
-
     /// The provider is done with a run. A stream that ends without a terminal
     /// event never looks like a clean end.
     ///
@@ -138,7 +125,7 @@ impl Witness {
     /// `run-unknown` for a run that is not this provider's.
     pub fn finish(&mut self, now: Moment, link: LinkId, id: &RunId) -> Result<(), No> {
         let (run, agent) = self.claimed(link, id)?;
-        if !run.held || !self.store.take_over(id, link)? {
+        if !self.store.take_over(id, link)? {
             return Err(not_open(&run));
         }
         match run.status {
@@ -156,6 +143,21 @@ impl Witness {
         self.offer_ready(now, agent.id.provider)
     }
 
+    /// A provider does not speak the protocol: what it said cannot go on record, so
+    /// its run fails, with the reason.
+    ///
+    /// # Errors
+    /// As [`Witness::event`].
+    pub fn fail(&mut self, now: Moment, link: LinkId, id: &RunId, reason: &str) -> Result<(), No> {
+        let (run, _) = self.claimed(link, id)?;
+        match run.status {
+            Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
+                self.end_run(now, id, Status::Failed, Some(reason), false)
+            }
+            _ => Err(not_open(&run)),
+        }
+    }
+
     /// A run of the provider behind a live link. Unknown and foreign are told alike.
     fn claimed(&self, link: LinkId, id: &RunId) -> Result<(RunRow, AgentRow), No> {
         let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is no run of yours"));
@@ -170,7 +172,7 @@ impl Witness {
 
     pub(crate) fn resend_cancel(&mut self, run: &RunRow, link: LinkId) {
         // It came back on another link: the request may have been lost with the old one.
-        if run.cancel_requested && run.link != Some(link) {
+        if run.status == Status::Cancelling && run.link != Some(link) {
             self.outbox.push(Effect::AskToStop { link, run: run.id.clone() });
         }
     }
@@ -186,7 +188,8 @@ impl Witness {
             self.store.close_ask(&run.id, ask.ordinal, ClosedAs::ByProvider, closer, now)?;
             let mark =
                 Mark::Answered { ordinal: ask.ordinal, authority: Some(agent.id.provider.to_hex()), by_provider: true };
-            self.note(&run.id, Entry::Mark(mark), now)?;
+            let noted = self.note(&run.id, Entry::Mark(mark), now)?;
+            self.store.set_continued(&run.id, noted.seq)?;
         }
         self.store.settle_all_calls(&run.id)?;
         Ok(())
@@ -250,20 +253,21 @@ impl Witness {
         }
         self.store.settle_all_calls(id)?;
         let mark = Mark::Ended { status: status.as_str().to_owned(), reason: reason.map(str::to_owned), in_words };
-        let place = self.note(id, Entry::Mark(mark), now)?;
-        self.store.set_ended(id, place)?;
+        let noted = self.note(id, Entry::Mark(mark), now)?;
+        self.store.set_ended(id, noted.place)?;
         Ok(())
     }
 
-    /// An offer came to nothing: cancelled if that was asked meanwhile, else queued again.
-    pub(crate) fn back_to_queue(&mut self, now: Moment, run: &RunRow, link: LinkId) -> Result<(), No> {
+    /// An offer came to nothing: queued again, or cancelled if that was asked
+    /// meanwhile. False: there was no such offer any more.
+    pub(crate) fn back_to_queue(&mut self, now: Moment, run: &RunRow, link: LinkId, retry_at: u64) -> Result<bool, No> {
+        if !self.store.requeue(&run.id, link, retry_at, now)? {
+            return Ok(false);
+        }
         if run.cancel_requested {
             self.end_run(now, &run.id, Status::Cancelled, None, false)?;
-            self.store.release(&run.id)?;
-        } else {
-            self.store.requeue(&run.id, link, now.as_secs() + RETRY_S, now)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) fn strike(&mut self, now: Moment, provider: PublicKey, what: Strike) -> Result<(), No> {

@@ -4,7 +4,7 @@ use wikala_certs::{Cancel, Moment, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
 use crate::Witness;
-use crate::ask::act_spent;
+use crate::ask::{act_spent, other_run};
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Effect, Entry, Mark, Status, Stop};
 use crate::refusal::{Code, No, Refusal};
@@ -41,16 +41,16 @@ impl Witness {
     pub fn stop(&mut self, now: Moment, stop: Stop) -> Result<Stopped, No> {
         let (run, thread, agent) = self.target(&stop.run, stop.agent.as_ref())?;
         let set = self.store.resolved_set(self.set_of(&run, &thread, &agent, None))?;
+        let signer = stop.act.as_ref().map(SignedAct::signer);
+        let acting = self.acting_for(now, signer, stop.certificate.as_ref(), None)?;
         let by = match stop.act {
-            Some(act) => {
-                let acting = self.acting_for(now, act.signer(), stop.certificate.as_ref())?;
-                match self.entitle(now, act, &set, acting.as_ref(), &run.id, run.leg)? {
-                    Some(by) => by,
-                    None => {
-                        return Ok(Stopped { run: run.id, thread: run.thread, status: run.status, replayed: true });
-                    }
+            Some(act) if act.run() != run.id.as_str() => return Err(other_run("cancel", &run.id)),
+            Some(act) => match self.entitle(now, act, &set, acting.as_ref(), &run.id, run.leg)? {
+                Some(by) => by,
+                None => {
+                    return Ok(Stopped { run: run.id, thread: run.thread, status: run.status, replayed: true });
                 }
-            }
+            },
             None if set.is_open() => Entitled { authority: None, signer: None, act: None },
             None => {
                 return Err(Refusal::new(
@@ -77,7 +77,13 @@ impl Witness {
                 self.end_run(now, &run.id, Status::Cancelled, None, false)?;
                 Status::Cancelled
             }
-            Status::Offering | Status::Running | Status::Cancelling => {
+            // The statement says which of these can still be stopped.
+            Status::Offering
+            | Status::Running
+            | Status::Cancelling
+            | Status::Completed
+            | Status::Failed
+            | Status::Cancelled => {
                 if !self.store.request_cancel(&run.id, now)? {
                     return Err(ended(&run.id, run.status));
                 }
@@ -92,11 +98,10 @@ impl Witness {
                     (_, None) => Status::Cancelling,
                 }
             }
-            Status::Completed | Status::Failed | Status::Cancelled => return Err(ended(&run.id, run.status)),
         };
-        if let (Some(authority), Some(act)) = (by.authority, by.act) {
+        if let (Some(authority), Some(signer), Some(act)) = (by.authority, by.signer, by.act) {
             let on = SpentRow { purpose: "cancel".to_owned(), run: run.id.clone(), leg: run.leg, answer_digest: None };
-            if !self.store.spend(authority, act, &on, now)? {
+            if !self.store.spend(authority, signer, act, &on, now)? {
                 return Err(act_spent("cancel"));
             }
         }
@@ -122,7 +127,7 @@ impl Witness {
     ) -> Result<Option<Entitled>, No> {
         let digest = act.digest();
         let standing = act.stand(set, acting)?;
-        if let Some(spent) = self.store.spent(standing.authority(), digest)? {
+        if let Some(spent) = self.store.spent(standing.authority(), standing.signer(), digest)? {
             // A later round of the same run is another thing to stop.
             if spent.purpose == "cancel" && spent.run == *run && spent.leg == leg {
                 return Ok(None);

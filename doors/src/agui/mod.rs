@@ -1,10 +1,98 @@
-//! The agui door.
+//! The AG-UI 1.0 door: one POST, answered by a stream of events. An utterance opens a
+//! run; `resume`, a deferred call's result and `command.resume` answer one.
+
+mod answer;
+mod input;
+mod stream;
+mod teller;
 pub mod words;
 
-use crate::house::App;
 use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::post;
+use wikala_witness::{Answer, Dialect, Lineage, Place, ThreadId, Utterance, Words};
+
+use crate::answer::Problem;
+use crate::bag::Bag;
+use crate::door::{self, Knock};
+use crate::house::App;
+use answer::{Asker, Found};
+use input::Input;
+use stream::Audience;
+use teller::Names;
 
 /// The routes of this door.
 pub fn routes() -> Router<App> {
-    Router::new()
+    Router::new().route("/agui/{provider}/{name}", post(run)).route("/agui/{provider}/{name}/", post(run))
+}
+
+/// Refusals come before the stream, as a status and a short JSON body: clients and
+/// runtimes in between show both. What happens to a run is told inside it.
+async fn run(
+    State(app): State<App>,
+    Path((provider, name)): Path<(String, String)>,
+    knock: Knock,
+) -> Result<Response, Problem> {
+    let text = knock.json()?;
+    let input = Input::parse(text)?;
+    let agent = door::agent(&app, &provider, &name).await?;
+    // A place for the stream first: a refused stream must not have opened a run.
+    let place = app.limits.stream(knock.peer)?;
+    let mut bag = Bag::read(input.bag.as_deref(), &app.cache)?;
+    for proof in &input.resolutions {
+        bag.add_resolution(proof)?;
+    }
+    for certificate in &input.delegations {
+        bag.add_delegation(certificate)?;
+    }
+    let signer = knock.signer(&app)?;
+    let vouched = knock.vouched(&app)?;
+    let key = signer.as_ref().map(|signer| signer.key).or(vouched);
+    let anonymous = bag.is_anonymous() && key.is_none();
+    let certificate = bag.consented(signer.as_ref());
+    let caller = bag.caller(&app.public_key(), &agent, signer, vouched);
+    let words = Words { dialect: Dialect::AgUi, text: text.into() };
+    let names = Names {
+        thread_id: input.thread_id.clone(),
+        run_id: input.run_id.clone(),
+        takes_cancelled: input.takes_cancelled,
+    };
+
+    let asker = Asker { app: &app, agent: &agent, input: &input, bag: &bag, key, caller: caller.as_ref().ok() };
+    if let Some(Found { run, lane, content, act }) = answer::find(asker).await? {
+        let answer = Answer {
+            agent: Some(agent),
+            run,
+            lane,
+            digest: content.digest(),
+            reply: content.reply,
+            // Beside an act nobody need present anything: a proof that does not hold is
+            // as good as none, one that does only says whose certificate came along.
+            caller: if act.is_some() { caller.unwrap_or_default() } else { caller? },
+            act,
+            certificate,
+            words,
+        };
+        let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
+        return stream::begin(&app, Audience { run: done.run, after: done.after, joins: false, names }, place).await;
+    }
+    if anonymous {
+        knock.anonymous_run(&app)?;
+    }
+    let said = Utterance {
+        agent,
+        place: match ThreadId::parse(&input.thread_id) {
+            Some(id) => Place::Thread(id),
+            None => Place::Alias(input.thread_id.clone()),
+        },
+        caller: caller?,
+        words,
+        lineage: Lineage { reference: None, parent_run: input.parent_run.clone() },
+        vouchers: bag.vouchers.clone(),
+        addressed: bag.addressed.clone(),
+        client_run: Some((input.run_id.clone(), input.digest)),
+    };
+    let opened = app.desk.ask(move |witness, now| witness.speak(now, said)).await?;
+    stream::begin(&app, Audience { run: opened.run, after: 0, joins: opened.joined, names }, place).await
 }

@@ -2,7 +2,6 @@
 
 use wikala_certs::Proof;
 use wikala_chain::{VerifiedChain, is_nonce, nonce};
-use wikala_witness::RunId;
 
 use super::{ActCommand, io};
 use crate::exit::Failure;
@@ -10,16 +9,23 @@ use crate::exit::Failure;
 pub(super) fn run(command: ActCommand) -> Result<(), Failure> {
     let proof = match command {
         ActCommand::Resolve { sign, run } => {
-            Proof::resolve(&io::key(&sign.key)?, id(&run)?.as_str(), io::moment(sign.at))
+            Proof::resolve(&io::key(&sign.key)?, io::run_id(&run)?.as_str(), io::moment(sign.at))
         }
         ActCommand::Cancel { sign, run } => {
-            Proof::cancel(&io::key(&sign.key)?, id(&run)?.as_str(), io::moment(sign.at))
+            Proof::cancel(&io::key(&sign.key)?, io::run_id(&run)?.as_str(), io::moment(sign.at))
         }
         ActCommand::Answer { sign, run, asks, answer } => {
             let asks: Vec<&str> = asks.iter().map(String::as_str).collect();
-            Proof::answer(&io::key(&sign.key)?, id(&run)?.as_str(), &asks, answer.as_bytes(), io::moment(sign.at))
+            Proof::answer(
+                &io::key(&sign.key)?,
+                io::run_id(&run)?.as_str(),
+                &asks,
+                answer.as_bytes(),
+                io::moment(sign.at),
+            )
         }
         ActCommand::Present { sign, witness, provider, name, chain, nonce: given } => {
+            io::one_stdin([Some(&sign.key), chain.as_deref()])?;
             let key = io::key(&sign.key)?;
             let chain = chain.map(|file| io::chain(&file)).transpose()?;
             let given = match given {
@@ -32,11 +38,5 @@ pub(super) fn run(command: ActCommand) -> Result<(), Failure> {
             Proof::present(&key, &witness, &provider, &io::name(&name)?, tip, &given, io::moment(sign.at))
         }
     };
-    println!("{}", proof.to_json());
-    Ok(())
-}
-
-/// A signature names exactly one run: what is not an id of the witness's is a typing error.
-fn id(text: &str) -> Result<RunId, Failure> {
-    RunId::parse(text).ok_or_else(|| Failure::usage(format!("run: {text:?} is no run id, run_ and 24 hex digits")))
+    io::say(proof.to_json())
 }

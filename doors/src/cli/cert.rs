@@ -15,14 +15,13 @@ pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
                 Some(at) => at,
                 None => io::moment(None).as_secs() + ttl_s(&ttl)?,
             };
-            println!("{}", SignedCertificate::issue(&key, &delegate, until).to_json());
-            Ok(())
+            io::say(SignedCertificate::issue(&key, &delegate, until).to_json())
         }
         CertCommand::Accept { key, file } => {
+            io::one_stdin([Some(&key), Some(&file)])?;
             let key = io::key(&key)?;
             let accepted = read(&io::read(&file)?)?.accept(&key).map_err(refused)?;
-            println!("{}", accepted.to_json());
-            Ok(())
+            io::say(accepted.to_json())
         }
         CertCommand::Verify { file, at, json } => {
             let text = io::read(&file)?;
@@ -31,31 +30,27 @@ pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
                 Ok(certificate)
             });
             match verdict {
-                Ok(certificate) if json => println!(
-                    "{}",
-                    json!({
-                        "ok": true,
-                        "authority": certificate.authority().to_hex(),
-                        "delegate": certificate.delegate().to_hex(),
-                        "expiresAt": certificate.expires_at(),
-                        "certificateId": certificate.id().to_hex(),
-                        "accepted": certificate.accepted(),
-                    })
-                ),
-                Ok(certificate) => println!(
+                Ok(certificate) if json => io::say(json!({
+                    "ok": true,
+                    "authority": certificate.authority().to_hex(),
+                    "delegate": certificate.delegate().to_hex(),
+                    "expiresAt": certificate.expires_at(),
+                    "certificateId": certificate.id().to_hex(),
+                    "accepted": certificate.accepted(),
+                })),
+                Ok(certificate) => io::say(format!(
                     "{} acts for {} until {}{}",
                     certificate.delegate().fingerprint(),
                     certificate.authority().fingerprint(),
                     certificate.expires_at(),
                     if certificate.accepted() { "" } else { " (not accepted: add consent with `wikala cert accept`)" }
-                ),
+                )),
                 Err(error) if json => {
-                    println!("{}", json!({ "ok": false, "code": error.code(), "message": error.to_string() }));
-                    return Err(Failure::refused(""));
+                    io::say(json!({ "ok": false, "code": error.code(), "message": error.to_string() }))?;
+                    Err(Failure::refused(""))
                 }
-                Err(error) => return Err(refused(error)),
+                Err(error) => Err(refused(error)),
             }
-            Ok(())
         }
     }
 }

@@ -13,22 +13,23 @@ pub(super) fn run(command: ChainCommand) -> Result<(), Failure> {
     match command {
         ChainCommand::New { key } => print(&VerifiedChain::start(&io::key(&key)?)),
         ChainCommand::Extend { key, file } => {
+            io::one_stdin([Some(&key), Some(&file)])?;
             let key = io::key(&key)?;
-            print(&io::chain(&file)?.extend(&key).map_err(refused)?);
+            print(&io::chain(&file)?.extend(&key).map_err(refused)?)
         }
         ChainCommand::Dispatch { key, provider, name, file } => {
+            io::one_stdin([Some(&key), Some(&file)])?;
             let key = io::key(&key)?;
             let target = Target { provider: io::public("--provider", &provider)?, name: io::name(&name)? };
-            print(&io::chain(&file)?.dispatch(&key, target).map_err(refused)?);
+            print(&io::chain(&file)?.dispatch(&key, target).map_err(refused)?)
         }
-        ChainCommand::Verify { file, json, witness } => return verify(&file, json, witness.as_deref()),
-        ChainCommand::Show { file } => return show(&file),
+        ChainCommand::Verify { file, json, witness } => verify(&file, json, witness.as_deref()),
+        ChainCommand::Show { file } => show(&file),
     }
-    Ok(())
 }
 
-fn print(chain: &VerifiedChain) {
-    println!("{}", chain.to_json());
+fn print(chain: &VerifiedChain) -> Result<(), Failure> {
+    io::say(chain.to_json())
 }
 
 fn hop_words(hop: &Hop) -> Value {
@@ -39,92 +40,110 @@ fn hop_words(hop: &Hop) -> Value {
     words
 }
 
-/// What a reader wants to know: does it hold, and did the witness it pins send it.
-fn verdict(text: &str, witness: Option<PublicKey>) -> Result<VerifiedChain, Value> {
-    let no = |error: ChainError| json!({ "ok": false, "code": error.code(), "hop": error.hop(), "message": error.to_string() });
-    let chain = match Chain::parse_json(text.trim()) {
-        Ok(Some(chain)) => chain.verify(&PrefixCache::disabled()).map_err(no)?,
-        Ok(None) => {
-            return Err(
-                json!({ "ok": false, "code": "chain-not-a-list", "hop": null, "message": "chain: null, send a JSON array of tokens" }),
-            );
-        }
-        Err(error) => return Err(no(error)),
-    };
-    if let Some(witness) = witness
-        && !chain.hops().iter().any(|hop| hop.actor() == witness && hop.dispatched_to().is_some())
-    {
-        let message = format!("chain: no dispatch signed by {}, this witness did not send it", witness.fingerprint());
-        return Err(json!({ "ok": false, "code": "witness-not-in-chain", "hop": null, "message": message }));
+/// A negative verdict, in the words of `--json`.
+struct Verdict {
+    code: &'static str,
+    hop: Option<usize>,
+    message: String,
+}
+
+impl From<ChainError> for Verdict {
+    fn from(error: ChainError) -> Self {
+        Verdict { code: error.code(), hop: error.hop(), message: error.to_string() }
     }
-    Ok(chain)
+}
+
+impl Verdict {
+    fn failure(&self) -> Failure {
+        Failure::refused(format!("{}: {}", self.code, self.message))
+    }
+}
+
+fn read(text: &str) -> Result<VerifiedChain, Verdict> {
+    let null = || Verdict {
+        code: "chain-not-a-list",
+        hop: None,
+        message: "chain: null, a JSON array of tokens expected".to_owned(),
+    };
+    Ok(Chain::parse_json(text)?.ok_or_else(null)?.verify(&PrefixCache::disabled())?)
+}
+
+/// The dispatches this witness signed: where it sent the work. A dispatch proves
+/// something only to a reader who pins the witness's key, anybody can sign one.
+fn sent_by(chain: &VerifiedChain, witness: PublicKey) -> Result<Vec<(usize, &Target)>, Verdict> {
+    let sent: Vec<_> = (chain.hops().iter().enumerate())
+        .filter(|(_, hop)| hop.actor() == witness)
+        .filter_map(|(number, hop)| Some((number, hop.dispatched_to()?)))
+        .collect();
+    if sent.is_empty() {
+        let message = format!("chain: no dispatch signed by {}, this witness did not send it", witness.fingerprint());
+        return Err(Verdict { code: "witness-not-in-chain", hop: None, message });
+    }
+    Ok(sent)
 }
 
 fn verify(file: &Path, as_json: bool, witness: Option<&str>) -> Result<(), Failure> {
     let witness = witness.map(|text| io::public("--witness", text)).transpose()?;
-    match (verdict(&io::read(file)?, witness), as_json) {
-        (Ok(chain), true) => {
-            println!(
-                "{}",
-                json!({
-                    "ok": true,
-                    "head": chain.head().0.to_hex(),
-                    "presenter": chain.presenter().0.to_hex(),
-                    "hops": chain.hops().iter().map(hop_words).collect::<Vec<_>>(),
-                })
-            );
-            Ok(())
+    let text = io::read(file)?;
+    let verdict = read(&text).and_then(|chain| {
+        let mut words = json!({
+            "ok": true,
+            "head": chain.head().0.to_hex(),
+            "presenter": chain.presenter().0.to_hex(),
+            "hops": chain.hops().iter().map(hop_words).collect::<Vec<_>>(),
+        });
+        let mut lines = hop_lines(&chain);
+        if let Some(witness) = witness {
+            let sent = sent_by(&chain, witness)?;
+            words["dispatched"] = sent.iter().map(|(hop, target)| {
+                json!({ "hop": hop, "providerKey": target.provider.to_hex(), "name": target.name.as_str() })
+            }).collect();
+            for (hop, target) in sent {
+                lines.push_str(&format!("\n{} sent it to {} (hop {hop})", witness.fingerprint(), agent_words(target)));
+            }
         }
-        (Ok(chain), false) => {
-            print_hops(&chain);
-            Ok(())
-        }
-        (Err(no), true) => {
-            println!("{no}");
+        Ok((words, lines))
+    });
+    match verdict {
+        Ok((words, _)) if as_json => io::say(words),
+        Ok((_, lines)) => io::say(lines),
+        Err(no) if as_json => {
+            io::say(json!({ "ok": false, "code": no.code, "hop": no.hop, "message": no.message }))?;
             // The verdict is on stdout; the exit code says the same.
             Err(Failure::refused(""))
         }
-        (Err(no), false) => Err(Failure::refused(format!(
-            "{}: {}",
-            no["code"].as_str().unwrap_or(""),
-            no["message"].as_str().unwrap_or("")
-        ))),
+        Err(no) => Err(no.failure()),
     }
 }
 
-fn print_hops(chain: &VerifiedChain) {
-    println!("head {}  presenter {}", chain.head().0.fingerprint(), chain.presenter().0.fingerprint());
+fn agent_words(target: &Target) -> String {
+    // A name may hold any script, quoted so that it cannot pass for a line of ours.
+    format!("{}/{:?}", target.provider, target.name.as_str())
+}
+
+fn hop_lines(chain: &VerifiedChain) -> String {
+    let mut lines = format!("head {}  presenter {}", chain.head().0.fingerprint(), chain.presenter().0.fingerprint());
     for (number, hop) in chain.hops().iter().enumerate() {
-        match hop.dispatched_to() {
-            None => println!("{number:>3}  {}", hop.actor()),
-            Some(target) => {
-                println!("{number:>3}  {}  dispatched to {}/{}", hop.actor(), target.provider, target.name.as_str())
-            }
+        lines.push_str(&format!("\n{number:>3}  {}", hop.actor()));
+        if let Some(target) = hop.dispatched_to() {
+            lines.push_str(&format!("  dispatched to {}", agent_words(target)));
         }
     }
+    lines
 }
 
 /// The longest prefix that verifies, then what is wrong after it.
 fn show(file: &Path) -> Result<(), Failure> {
     let text = io::read(file)?;
-    match verdict(&text, None) {
-        Ok(chain) => {
-            print_hops(&chain);
-            Ok(())
-        }
-        Err(no) => {
-            let tokens: Vec<String> = serde_json::from_str(text.trim()).unwrap_or_default();
-            if let Some(hop) = no["hop"].as_u64()
-                && let Ok(prefix) = Chain::parse(tokens.into_iter().take(usize::try_from(hop).unwrap_or(0)).collect())
-                && let Ok(prefix) = prefix.verify(&PrefixCache::disabled())
-            {
-                print_hops(&prefix);
-            }
-            Err(Failure::refused(format!(
-                "{}: {}",
-                no["code"].as_str().unwrap_or(""),
-                no["message"].as_str().unwrap_or("")
-            )))
-        }
+    let no = match read(&text) {
+        Ok(chain) => return io::say(hop_lines(&chain)),
+        Err(no) => no,
+    };
+    // A list that is none has no prefix either; the verdict below says so.
+    let tokens: Vec<String> = serde_json::from_str(&text).unwrap_or_default();
+    let before = tokens.into_iter().take(no.hop.unwrap_or(0)).collect();
+    if let Ok(chain) = Chain::parse(before).and_then(|prefix| prefix.verify(&PrefixCache::disabled())) {
+        io::say(hop_lines(&chain))?;
     }
+    Err(no.failure())
 }

@@ -1,41 +1,72 @@
 //! Files and stdin, keys and chains, read once and told about in one sentence.
 
-use std::io::Read;
+use std::fmt::Display;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use wikala_certs::Moment;
 use wikala_chain::{AgentName, Chain, PrefixCache, PublicKey, SigningKey, VerifiedChain};
+use wikala_witness::RunId;
+use zeroize::Zeroizing;
 
 use crate::exit::Failure;
 
+/// `-` is standard input.
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
 /// The largest input read, bytes: a chain of 64 hops of 2 KiB, with room.
 const INPUT: u64 = 1024 * 1024;
 
 /// A file's text, or stdin's for `-`.
 pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let mut text = String::new();
-    let result = if file == Path::new("-") {
-        std::io::stdin().take(INPUT).read_to_string(&mut text)
+    // One byte more than is taken: what is longer is told, never cut.
+    let result = if is_stdin(file) {
+        std::io::stdin().take(INPUT + 1).read_to_string(&mut text)
     } else {
-        std::fs::File::open(file).and_then(|open| open.take(INPUT).read_to_string(&mut text))
+        std::fs::File::open(file).and_then(|open| open.take(INPUT + 1).read_to_string(&mut text))
     };
+    let place = if is_stdin(file) { "stdin".to_owned() } else { file.display().to_string() };
     match result {
+        Ok(length) if length as u64 > INPUT => {
+            Err(Failure::environment(format!("{place}: more than {INPUT} bytes, nothing that long is read here")))
+        }
         Ok(_) => Ok(text),
-        Err(error) => Err(Failure::environment(format!("{}: cannot be read ({error})", file.display()))),
+        Err(error) => Err(Failure::environment(format!("{place}: cannot be read ({error})"))),
     }
+}
+
+/// Refuses a command that would read stdin twice: the second would find it empty.
+pub(super) fn one_stdin(files: [Option<&Path>; 2]) -> Result<(), Failure> {
+    if files.iter().all(|file| file.is_some_and(is_stdin)) {
+        return Err(Failure::usage("-: stands twice, only one file can come on stdin"));
+    }
+    Ok(())
+}
+
+/// Prints a line to stdout. A reader who hung up (`| head`) is told of as any other
+/// file that cannot be written, where `println!` would panic.
+pub(super) fn say(line: impl Display) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::environment(format!("stdout: cannot be written ({error})")))
 }
 
 /// A private key: PKCS#8 PEM v1 or v2; on stdin 64 hex as well.
 pub(super) fn key(file: &Path) -> Result<SigningKey, Failure> {
-    let text = zeroize::Zeroizing::new(read(file)?);
+    let text = Zeroizing::new(read(file)?);
     let trimmed = text.trim();
-    let parsed = if file == Path::new("-") && !trimmed.starts_with("-----") {
+    let stdin = is_stdin(file);
+    let parsed = if stdin && !trimmed.starts_with("-----") {
         SigningKey::from_seed_hex(trimmed)
     } else {
         SigningKey::from_pem(&text)
     };
     parsed.map_err(|error| {
-        Failure::environment(format!("{}: {error}, make one with `wikala keygen FILE`", file.display()))
+        let place = if stdin { "stdin".into() } else { file.to_string_lossy() };
+        Failure::environment(format!("{place}: {error}, make one with `wikala keygen FILE`"))
     })
 }
 
@@ -53,7 +84,7 @@ pub(super) fn name(text: &str) -> Result<AgentName, Failure> {
 /// A chain that must verify.
 pub(super) fn chain(file: &Path) -> Result<VerifiedChain, Failure> {
     let text = read(file)?;
-    let verified = Chain::parse_json(text.trim())
+    let verified = Chain::parse_json(&text)
         .and_then(|chain| chain.map(|chain| chain.verify(&PrefixCache::disabled())).transpose());
     match verified {
         Ok(Some(chain)) => Ok(chain),
@@ -67,4 +98,15 @@ pub(super) fn moment(at: Option<u64>) -> Moment {
     #[allow(clippy::disallowed_methods)] // a command has no desk to ask
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Moment::from_secs(at.unwrap_or_else(now))
+}
+
+/// A run's id. What is not of the witness's form is a typing error, and would make a
+/// signature for no run, or a path to something else.
+pub(super) fn run_id(text: &str) -> Result<RunId, Failure> {
+    RunId::parse(text).ok_or_else(|| Failure::usage(format!("run: {text:?} is no run id, run_ and 24 hex digits")))
+}
+
+/// A second, as a command names it: what a proof may carry (wire.md, Encodings).
+pub(super) fn second(text: &str) -> Result<u64, String> {
+    wikala_chain::json::integer(text).map_err(|_| "not unix seconds, a whole number expected".to_owned())
 }

@@ -15,8 +15,7 @@ use crate::exit::Failure;
 pub(super) fn keygen(file: &Path) -> Result<(), Failure> {
     let key = SigningKey::generate();
     write(file, &key)?;
-    println!("{}", key.public());
-    Ok(())
+    io::say(key.public())
 }
 
 /// Writes a key file: mode 0600 before the first byte, and never over another file.
@@ -37,9 +36,8 @@ pub(super) fn write(file: &Path, key: &SigningKey) -> Result<(), Failure> {
 pub(super) fn show(file: &Path, as_json: bool) -> Result<(), Failure> {
     let key = io::key(file)?.public();
     if as_json {
-        println!("{}", json!({ "publicKey": key.to_hex(), "fingerprint": key.fingerprint().to_string() }));
+        io::say(json!({ "publicKey": key.to_hex(), "fingerprint": key.fingerprint().to_string() }))
     } else {
-        println!("{key}\nfingerprint {}", key.fingerprint());
+        io::say(format!("{key}\nfingerprint {}", key.fingerprint()))
     }
-    Ok(())
 }

@@ -7,6 +7,7 @@ mod io;
 mod keys;
 mod operator;
 mod serve;
+mod vectors;
 
 use std::path::PathBuf;
 
@@ -150,7 +151,7 @@ enum CertCommand {
         #[arg(long, default_value = "8h", conflicts_with = "expires_at")]
         ttl: String,
         /// Until when, unix seconds
-        #[arg(long)]
+        #[arg(long, value_parser = io::second)]
         expires_at: Option<u64>,
     },
     /// Consent, as the session key, to act for the durable key
@@ -166,7 +167,7 @@ enum CertCommand {
         /// The certificate, or - for stdin
         file: PathBuf,
         /// As of when, unix seconds; now without it
-        #[arg(long)]
+        #[arg(long, value_parser = io::second)]
         at: Option<u64>,
         /// One JSON object
         #[arg(long)]
@@ -181,7 +182,7 @@ struct SignArgs {
     #[arg(long)]
     key: PathBuf,
     /// As of when, unix seconds; now without it
-    #[arg(long)]
+    #[arg(long, value_parser = io::second)]
     at: Option<u64>,
 }
 
@@ -311,7 +312,7 @@ pub fn run(wikala: Wikala) -> Result<(), Failure> {
         Command::Act(command) => act::run(command),
         Command::Run(RunCommand::Show { run, witness, key, data }) => operator::run_show(&run, witness, key, data),
         Command::Tree { thread, data } => operator::tree(thread.as_deref(), &data),
-        Command::Vectors(command) => operator::vectors(command),
+        Command::Vectors(command) => vectors::run(command),
         Command::Provider(args) => {
             serve::logs(LogFormat::Text, "warn");
             serve::block_on(crate::provider::run(args))

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use wikala_witness::{Policy, Witness};
+use wikala_witness::{Policy, ThreadId, Witness};
 
-use super::{VectorsCommand, io, serve};
+use super::{io, serve};
 use crate::client::{Client, Signer};
 use crate::exit::Failure;
 use crate::{control, serve as house};
@@ -21,13 +21,14 @@ pub(super) fn run_show(
     key: Option<PathBuf>,
     data: Option<PathBuf>,
 ) -> Result<(), Failure> {
+    let run = io::run_id(run)?;
     if let Some(data) = data {
-        return print(&ask(&data, &json!({ "op": "run", "run": run }))?);
+        return print(&ask(&data, &json!({ "op": "run", "run": run.as_str() }))?);
     }
     let witness = witness.unwrap_or_default();
     let key = key.map(|file| io::key(&file)).transpose()?;
     serve::block_on(async move {
-        let url = format!("{}/v1/runs/{run}", witness.trim_end_matches('/'));
+        let url = format!("{}/v1/runs/{}", witness.trim_end_matches('/'), run.as_str());
         let signer = key.as_ref().map(|key| Signer { key, at_s: io::moment(None).as_secs() });
         let (status, words) =
             Client::new().json(Method::GET, &url, None, &[], signer).await.map_err(Failure::environment)?;
@@ -45,12 +46,14 @@ pub(super) fn run_show(
 
 /// `tree [THREAD] --data DIR`.
 pub(super) fn tree(thread: Option<&str>, data: &Path) -> Result<(), Failure> {
+    if let Some(text) = thread.filter(|text| ThreadId::parse(text).is_none()) {
+        return Err(Failure::usage(format!("thread: {text:?} is no thread id, thread_ and 24 hex digits")));
+    }
     print(&ask(data, &json!({ "op": "tree", "thread": thread }))?)
 }
 
 fn print(words: &Value) -> Result<(), Failure> {
-    println!("{words:#}");
-    Ok(())
+    io::say(format!("{words:#}"))
 }
 
 fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
@@ -75,10 +78,4 @@ fn over_socket(mut stream: UnixStream, request: &Value) -> std::io::Result<Value
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
-}
-
-/// `vectors check|generate [DIR]`.
-pub(super) fn vectors(command: VectorsCommand) -> Result<(), Failure> {
-    let _ = command;
-    Err(Failure::environment("vectors: not in this build"))
 }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use wikala_chain::SigningKey;
 use wikala_witness::{AnswerPolicy, Policy, PresenterPolicy, ReadPolicy, Witness};
 
-use super::{LogFormat, keys};
+use super::{LogFormat, io, keys};
 use crate::exit::Failure;
 use crate::house::Gateway;
 use crate::{config, serve as house};
@@ -25,7 +25,7 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "WIKALA_LISTEN", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
     /// What clients call and sign, with the path prefix a proxy strips; http://<bound> without it
-    #[arg(long, env = "WIKALA_PUBLIC_URL")]
+    #[arg(long, env = "WIKALA_PUBLIC_URL", value_parser = config::public_url)]
     public_url: Option<String>,
     /// Must a chain's presenter be proved
     #[arg(long, env = "WIKALA_PRESENTER", default_value = "required")]
@@ -58,13 +58,14 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "WIKALA_METRICS_LISTEN", default_value = "127.0.0.1:7421")]
     metrics_listen: String,
     /// Plain HTTP off loopback is meant: a proxy in front speaks TLS
-    #[arg(long, env = "WIKALA_BEHIND_PROXY")]
+    // The variable may say 1, yes or on: whoever sets it means it.
+    #[arg(long, env = "WIKALA_BEHIND_PROXY", value_parser = clap::builder::BoolishValueParser::new())]
     behind_proxy: bool,
     /// A gateway's network: its header may name a presenter
     #[arg(long, env = "WIKALA_TRUSTED_GATEWAY", value_parser = config::network, requires = "presenter_header", requires = "gateway_secret_file")]
     trusted_gateway: Option<(std::net::IpAddr, u8)>,
     /// The header in which the gateway names a presenter
-    #[arg(long, env = "WIKALA_PRESENTER_HEADER", requires = "trusted_gateway")]
+    #[arg(long, env = "WIKALA_PRESENTER_HEADER", value_parser = config::header_name, requires = "trusted_gateway")]
     presenter_header: Option<String>,
     /// A file with what the gateway sends in wikala-gateway-secret
     #[arg(long, env = "WIKALA_GATEWAY_SECRET_FILE", requires = "trusted_gateway")]
@@ -111,7 +112,7 @@ impl ServeArgs {
                         "--gateway-secret-file: shorter than 16 characters, make a longer one",
                     ));
                 }
-                Some(Gateway { network, header: header.to_ascii_lowercase(), secret })
+                Some(Gateway { network, header, secret })
             }
             _ => None,
         };
@@ -185,12 +186,11 @@ pub(super) fn init(data: &Path) -> Result<(), Failure> {
     let public = key.public();
     Witness::open(&data.join(house::DATABASE), Arc::new(key), Policy::default())
         .map_err(|fault| Failure::environment(fault.to_string()))?;
-    println!(
+    io::say(format!(
         "witness {public}\nfingerprint {}\nserve it with: wikala serve --data {}",
         public.fingerprint(),
         data.display()
-    );
-    Ok(())
+    ))
 }
 
 /// Logs to stderr; `RUST_LOG` has the last word.
@@ -198,7 +198,11 @@ pub(super) fn logs(format: LogFormat, level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         tracing_subscriber::EnvFilter::new(format!("warn,wikala_doors={level},wikala_witness={level}"))
     });
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours are for terminals; a file gets plain text.
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr);
     // A second subscriber is a test's; the first one stays.
     let _ = match format {
         LogFormat::Text => logs.try_init(),

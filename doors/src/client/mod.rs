@@ -15,8 +15,14 @@ use wikala_chain::{SigningKey, nonce};
 
 use crate::presenter;
 
+mod events;
+
+pub use events::Event;
+
 /// The largest answer read, bytes.
 const ANSWER: usize = 32 * 1024 * 1024;
+/// How long reaching the other side may take.
+const CONNECT: Duration = Duration::from_secs(10);
 /// How long a whole answer may take. Streams may take longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -49,9 +55,13 @@ impl Client {
     /// A client that trusts the machine's certificate authorities.
     #[must_use]
     pub fn new() -> Self {
+        let mut plain = HttpConnector::new();
+        plain.enforce_http(false);
+        plain.set_nodelay(true);
+        plain.set_connect_timeout(Some(CONNECT));
         let https = hyper_rustls::HttpsConnectorBuilder::new();
-        let builder = match https.with_native_roots() {
-            Ok(builder) => builder.https_or_http().enable_http1().build(),
+        let connector = match https.with_native_roots() {
+            Ok(builder) => builder.https_or_http().enable_http1().wrap_connector(plain),
             // No authorities on this machine: https to anybody will be refused, http works.
             Err(_) => hyper_rustls::HttpsConnectorBuilder::new()
                 .with_tls_config(
@@ -61,9 +71,9 @@ impl Client {
                 )
                 .https_or_http()
                 .enable_http1()
-                .build(),
+                .wrap_connector(plain),
         };
-        Client(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(builder))
+        Client(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector))
     }
 
     /// One request, answered as a stream of bytes.
@@ -79,12 +89,13 @@ impl Client {
         signer: Option<Signer<'_>>,
     ) -> Result<(StatusCode, axum::http::HeaderMap, Incoming), String> {
         let uri: Uri = url.parse().map_err(|_| format!("{url}: not a URL"))?;
+        let target = target_uri(&uri).ok_or_else(|| format!("{url}: not a URL, begin with http:// or https://"))?;
         let mut request = Request::builder().method(&method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         if let Some(signer) = signer {
-            let signed = presenter::sign(signer.key, method.as_str(), url, body.as_deref(), signer.at_s, &nonce());
+            let signed = presenter::sign(signer.key, method.as_str(), &target, body.as_deref(), signer.at_s, &nonce());
             for (name, value) in signed {
                 request = request.header(name, value);
             }
@@ -171,19 +182,8 @@ impl Client {
                 Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
             return Err(format!("{url}: answered {status} {}", String::from_utf8_lossy(&bytes)));
         }
-        Ok(Events { headers: received, body: answer, waiting: Vec::new() })
+        Ok(Events { headers: received, body: answer, reader: events::Reader::default() })
     }
-}
-
-/// One server-sent event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// Its `id:`, if it has one.
-    pub id: Option<String>,
-    /// Its `event:`, if it has one.
-    pub kind: Option<String>,
-    /// Its data.
-    pub data: String,
 }
 
 /// A stream of events.
@@ -192,49 +192,53 @@ pub struct Events {
     /// The answer's headers.
     pub headers: axum::http::HeaderMap,
     body: Incoming,
-    waiting: Vec<u8>,
+    reader: events::Reader,
 }
 
 impl Events {
     /// The next event; `None` at the end of the stream. Comments are passed over.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection broke, or what came is no event stream.
     pub async fn next(&mut self) -> Result<Option<Event>, String> {
         loop {
-            while let Some(end) = self.waiting.windows(2).position(|pair| pair == b"\n\n") {
-                let frame: Vec<u8> = self.waiting.drain(..end + 2).collect();
-                if let Some(event) = event(&String::from_utf8_lossy(&frame)) {
-                    return Ok(Some(event));
-                }
+            if let Some(event) = self.reader.next()? {
+                return Ok(Some(event));
             }
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(format!("stream: broke off, {error}")),
                 Some(Ok(frame)) => {
                     if let Some(bytes) = frame.data_ref() {
-                        self.waiting.extend_from_slice(bytes);
+                        self.reader.push(bytes);
                     }
                 }
-            }
-            if self.waiting.len() > ANSWER {
-                return Err("stream: an event without end".to_owned());
             }
         }
     }
 }
 
-fn event(frame: &str) -> Option<Event> {
-    let (mut id, mut kind, mut data) = (None, None, Vec::new());
-    for line in frame.lines() {
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match name {
-            "id" => id = Some(value.to_owned()),
-            "event" => kind = Some(value.to_owned()),
-            "data" => data.push(value),
-            _ => {}
+/// What a request to this URL has as its `@target-uri`, as the one who receives it sees
+/// it: an empty path is `/`, a fragment is not sent.
+fn target_uri(uri: &Uri) -> Option<String> {
+    // Displayed as hyper writes it into the request line, with the `/` a bare query lacks.
+    let path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    Some(format!("{}://{}{path}", uri.scheme_str()?, uri.authority()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_signed_is_what_arrives() {
+        for (url, target) in [
+            ("http://127.0.0.1:7420", Some("http://127.0.0.1:7420/")),
+            ("https://w.example/a?b=c#d", Some("https://w.example/a?b=c")),
+            ("http://w.example?b", Some("http://w.example/?b")),
+            ("/a", None),
+        ] {
+            assert_eq!(target_uri(&url.parse().unwrap()).as_deref(), target, "{url}");
         }
     }
-    if data.is_empty() { None } else { Some(Event { id, kind, data: data.join("\n") }) }
 }

@@ -1,395 +1,276 @@
-//! The frames of the link (wire.md, The link): JSON text, closed members, read once.
+//! The frames of the link (wire.md, The link): JSON text, closed sets of members.
 
-use serde::Deserialize;
-use serde::de::Error as _;
-use serde_json::json;
 use serde_json::value::RawValue;
-use wikala_chain::{AgentName, PublicKey, RawObject, Signature, is_nonce, json as strict};
-use wikala_witness::{Holding, Registration, Resumed, RunId, ThreadId};
+use wikala_chain::{AgentName, RawObject, json};
+use wikala_witness::{Holding, Registration, RunId, ThreadId, Verdict};
 
-/// The version of the link's wire.
+/// The version of the link spoken here.
 pub const VERSION: u64 = 4;
-/// The largest frame in either direction, bytes.
+/// The largest frame, bytes.
 pub const FRAME: usize = 1024 * 1024;
-/// Agents in one roster.
-pub const ROSTER: usize = 256;
-/// Runs in one `holding`.
-pub const HELD: usize = 4096;
-/// Messages in one answer to `thread_messages`.
-pub const MESSAGES: u64 = 200;
-/// A provider's own name, characters.
-const PROVIDER_NAME: usize = 128;
+/// Agents on one roster.
+pub const AGENTS: usize = 256;
+/// Messages one query returns at most.
+pub const MESSAGES: usize = 200;
+/// Runs one `holding` names at most.
+const HELD: usize = 4096;
 
-/// What a provider sends.
-#[derive(Debug)]
+/// The first frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// As sent; admitted later.
+    pub public_key: String,
+    /// The ticket.
+    pub ticket: String,
+    /// 32 hex.
+    pub nonce: String,
+    /// Declared capacity; `None`: no limit.
+    pub capacity: Option<u64>,
+    /// 128 hex.
+    pub proof: String,
+}
+
+/// What a provider says.
+#[derive(Debug, Clone)]
 pub enum Frame {
-    /// Opens the link.
+    /// The handshake.
     Hello(Hello),
-    /// The full roster of this link.
-    Register {
-        /// The agents.
-        agents: Vec<Registration>,
-        /// What the provider calls itself.
-        provider_name: Option<String>,
-    },
-    /// Frees a name.
+    /// The roster.
+    Register(Vec<Registration>, Option<String>),
+    /// Free a name.
     DeleteAgent(AgentName),
-    /// The receipt of an offer.
-    Ack {
-        /// The run.
-        run: RunId,
-        /// Taken.
-        accepted: bool,
-        /// With a refusal: for good, and why.
-        reason: Option<String>,
-    },
-    /// An event of a run.
-    Event {
-        /// The run.
-        run: RunId,
-        /// The event, JSON text as received.
-        event: String,
-        /// Its number, from 1 in each turn.
-        seq: Option<u64>,
-    },
+    /// The verdict on an offer.
+    Ack(RunId, Verdict),
+    /// An event of a run: its text as sent, its number.
+    Event(RunId, String, Option<u64>),
     /// Done with a run.
     Finish(RunId),
-    /// Asks for a thread's messages.
-    Query {
-        /// Echoed in the answer: JSON text of a string or number.
-        id: String,
-        /// The thread; `None`: not of our form.
-        thread: Option<ThreadId>,
-        /// How many at most.
-        limit: usize,
-    },
-    /// The runs it still works on.
+    /// Messages of a thread: query id as JSON text, thread, limit.
+    Query(String, ThreadId, usize),
+    /// What it still works on after it came back.
     Holding(Vec<Holding>),
 }
 
-/// The handshake's claim, nothing verified.
-#[derive(Debug)]
-pub struct Hello {
-    /// The key that wants to attach.
-    pub key: PublicKey,
-    /// Its ticket.
-    pub ticket: String,
-    /// Its nonce, 32 hex.
-    pub nonce: String,
-    /// How many runs it takes at once.
-    pub capacity: Option<u64>,
-    /// Over `funduq-connect-provider:{witness_key}:{ticket}:{nonce}`.
-    pub proof: Signature,
-}
-
-/// A frame that does not read: the sentence, and the run it was about, if that much was said.
+/// Why a frame does not read: a sentence, and the run it named, if it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct Unread {
     /// *place: fact, expectation*.
     pub sentence: String,
-    /// The run it named.
+    /// The run named.
     pub run: Option<String>,
 }
 
-/// An integer as the wire writes it: `N` or `N.0`.
-#[derive(Debug, Clone, Copy)]
-struct Integer(u64);
-
-impl<'de> Deserialize<'de> for Integer {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?;
-        strict::integer(raw.get()).map(Integer).map_err(D::Error::custom)
+impl Frame {
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// Unknown types and members, wrong shapes, keys twice.
+    pub fn parse(text: &str) -> Result<Frame, Unread> {
+        let unread = |sentence: String| Unread { sentence, run: None };
+        let members = RawObject::parse(text).map_err(|error| unread(format!("frame: {error}")))?;
+        let kind = members.get("type").and_then(|raw| json::string(raw.get()));
+        let kind = kind.ok_or_else(|| unread("frame: type is missing".to_owned()))?;
+        let reader = Members { kind, members };
+        let run = reader.text("runId");
+        reader.read().map_err(|sentence| Unread { sentence, run })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawHello<'a> {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    version: Integer,
-    public_key: String,
-    ticket: String,
-    nonce: String,
-    #[serde(default, borrow)]
-    max_concurrent_runs: Option<&'a RawValue>,
-    proof: String,
+struct Members {
+    kind: String,
+    members: RawObject,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawRegister<'a> {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    #[serde(borrow)]
-    agents: Vec<&'a RawValue>,
-    #[serde(default)]
-    provider_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawAgent {
-    name: String,
-    #[serde(default, rename = "description")]
-    _description: Option<String>,
-    #[serde(default, rename = "agentCardExtra")]
-    _agent_card_extra: Option<serde_json::Map<String, serde_json::Value>>,
-    #[serde(default, rename = "metadata")]
-    _metadata: Option<serde_json::Map<String, serde_json::Value>>,
-    #[serde(default)]
-    takes_interjections: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDelete {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawAck {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    run_id: String,
-    accepted: bool,
-    #[serde(default)]
-    reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawEvent<'a> {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    run_id: String,
-    #[serde(borrow)]
-    event: &'a RawValue,
-    #[serde(default, borrow)]
-    seq: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawFinish {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    run_id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawQuery<'a> {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    #[serde(borrow)]
-    query_id: &'a RawValue,
-    method: String,
-    params: RawParams,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawParams {
-    thread_id: String,
-    #[serde(default)]
-    limit: Option<Integer>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawHolding {
-    #[serde(rename = "type")]
-    _type: serde::de::IgnoredAny,
-    runs: Vec<RawHeld>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawHeld {
-    run_id: String,
-    last_seq: Integer,
-}
-
-/// Reads one text frame.
-///
-/// # Errors
-/// Not JSON, a key twice, an unknown type or member, a value of another shape.
-pub fn read(text: &str) -> Result<Frame, Unreadable> {
-    let members =
-        RawObject::parse(text).map_err(|error| Unreadable { sentence: format!("frame: {error}"), run: None })?;
-    let word = |name: &str| members.get(name).and_then(|raw| strict::string(raw.get()));
-    let kind = word("type").ok_or_else(|| Unreadable {
-        sentence: "frame: has no type, hello, register, deleteAgent, ack, event, finish, query or holding expected"
-            .to_owned(),
-        run: None,
-    })?;
-    shaped(&kind, text).map_err(|why| Unreadable { sentence: format!("{kind:.32}: {why}"), run: word("runId") })
-}
-
-fn shaped(kind: &str, text: &str) -> Result<Frame, String> {
-    Ok(match kind {
-        "hello" => Frame::Hello(hello(parsed(text)?)?),
-        "register" => register(parsed(text)?)?,
-        "deleteAgent" => Frame::DeleteAgent(name(&parsed::<RawDelete>(text)?.name)?),
-        "ack" => {
-            let ack: RawAck = parsed(text)?;
-            Frame::Ack { run: run(&ack.run_id)?, accepted: ack.accepted, reason: ack.reason }
-        }
-        "event" => {
-            let event: RawEvent<'_> = parsed(text)?;
-            let seq = event.seq.map(|raw| strict::integer(raw.get()).map_err(|error| format!("seq: {error}")));
-            let seq = seq.transpose()?;
-            if seq == Some(0) {
-                return Err("seq: is 0, numbers begin with 1".to_owned());
+impl Members {
+    fn read(&self) -> Result<Frame, String> {
+        match self.kind.as_str() {
+            "hello" => self.hello(),
+            "register" => self.register(),
+            "deleteAgent" => {
+                self.only(&["name"])?;
+                Ok(Frame::DeleteAgent(agent_name(&self.needed("name")?)?))
             }
-            Frame::Event { run: run(&event.run_id)?, event: event.event.get().to_owned(), seq }
-        }
-        "finish" => Frame::Finish(run(&parsed::<RawFinish>(text)?.run_id)?),
-        "query" => query(&parsed(text)?)?,
-        "holding" => {
-            let holding: RawHolding = parsed(text)?;
-            if holding.runs.len() > HELD {
-                return Err(format!("runs: more than {HELD}"));
+            "ack" => self.ack(),
+            "event" => {
+                self.only(&["runId", "event", "seq"])?;
+                let event = self.raw("event").ok_or("event: event is missing")?.to_owned();
+                Ok(Frame::Event(self.run()?, event, self.number("seq")?))
             }
-            // An id that is not ours was never held; it is left out of the answer like any other.
-            let held = holding
-                .runs
-                .iter()
-                .filter_map(|held| Some(Holding { run: RunId::parse(&held.run_id)?, last_seq: held.last_seq.0 }));
-            Frame::Holding(held.collect())
+            "finish" => {
+                self.only(&["runId"])?;
+                Ok(Frame::Finish(self.run()?))
+            }
+            "query" => self.query(),
+            "holding" => self.holding(),
+            other => Err(format!("frame: {other:?} is no type of this link")),
         }
-        _ => return Err("is no frame of a provider".to_owned()),
-    })
+    }
+
+    fn hello(&self) -> Result<Frame, String> {
+        self.only(&["version", "publicKey", "ticket", "nonce", "maxConcurrentRuns", "proof"])?;
+        if self.number("version")? != Some(VERSION) {
+            return Err(format!("hello: another version of the link, this witness speaks {VERSION}"));
+        }
+        Ok(Frame::Hello(Hello {
+            public_key: self.needed("publicKey")?,
+            ticket: self.needed("ticket")?,
+            nonce: self.needed("nonce")?,
+            capacity: self.number("maxConcurrentRuns")?,
+            proof: self.needed("proof")?,
+        }))
+    }
+
+    fn register(&self) -> Result<Frame, String> {
+        self.only(&["agents", "providerName"])?;
+        let raw = self.raw("agents").unwrap_or("null");
+        let list: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| "register: agents is no list")?;
+        if list.len() > AGENTS {
+            return Err(format!("register: more than {AGENTS} agents, use another key for the rest"));
+        }
+        let mut agents = Vec::with_capacity(list.len());
+        for agent in list {
+            agents.push(registration(agent.get())?);
+        }
+        Ok(Frame::Register(agents, self.text("providerName")))
+    }
+
+    fn ack(&self) -> Result<Frame, String> {
+        self.only(&["runId", "accepted", "reason"])?;
+        let verdict = match (self.raw("accepted"), self.text("reason")) {
+            (Some("true"), _) => Verdict::Accepted,
+            (Some("false"), None) => Verdict::Declined,
+            (Some("false"), Some(reason)) => Verdict::Refused(reason),
+            _ => return Err("ack: accepted is neither true nor false".to_owned()),
+        };
+        Ok(Frame::Ack(self.run()?, verdict))
+    }
+
+    fn query(&self) -> Result<Frame, String> {
+        self.only(&["queryId", "method", "params"])?;
+        let id = self.raw("queryId").ok_or("query: queryId is missing")?.to_owned();
+        if self.text("method").as_deref() != Some("thread_messages") {
+            return Err("query: method is not thread_messages".to_owned());
+        }
+        let params = Members {
+            kind: "query".to_owned(),
+            members: RawObject::parse(self.raw("params").unwrap_or("{}")).map_err(|error| format!("query: {error}"))?,
+        };
+        params.only(&["threadId", "limit"])?;
+        let thread = ThreadId::parse(&params.needed("threadId")?).ok_or("query: threadId is no thread of yours")?;
+        let limit = params.number("limit")?.map_or(MESSAGES, |limit| usize::try_from(limit).unwrap_or(MESSAGES));
+        Ok(Frame::Query(id, thread, limit.min(MESSAGES)))
+    }
+
+    fn holding(&self) -> Result<Frame, String> {
+        self.only(&["runs"])?;
+        let list: Vec<&RawValue> =
+            serde_json::from_str(self.raw("runs").unwrap_or("null")).map_err(|_| "holding: runs is no list")?;
+        let mut held = Vec::new();
+        for entry in list.into_iter().take(HELD) {
+            let members = RawObject::parse(entry.get()).map_err(|error| format!("holding: {error}"))?;
+            let entry = Members { kind: "holding".to_owned(), members };
+            entry.only(&["runId", "lastSeq"])?;
+            held.push(Holding { run: entry.run()?, last_seq: entry.number("lastSeq")?.unwrap_or(0) });
+        }
+        Ok(Frame::Holding(held))
+    }
+
+    fn raw(&self, name: &str) -> Option<&str> {
+        self.members.get(name).map(RawValue::get).filter(|raw| *raw != "null")
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.raw(name).and_then(json::string)
+    }
+
+    fn needed(&self, name: &str) -> Result<String, String> {
+        self.text(name).ok_or_else(|| format!("{}: {name} is missing or no string", self.kind))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        self.raw(name)
+            .map(|raw| json::integer(raw).map_err(|_| format!("{}: {name} is no whole number", self.kind)))
+            .transpose()
+    }
+
+    fn run(&self) -> Result<RunId, String> {
+        RunId::parse(&self.needed("runId")?).ok_or_else(|| format!("{}: runId is no run of yours", self.kind))
+    }
+
+    /// A misspelt member is told, not passed over.
+    fn only(&self, known: &[&str]) -> Result<(), String> {
+        match self.members.iter().find(|(name, _)| *name != "type" && !known.contains(name)) {
+            Some((name, _)) => Err(format!("{}: {name:?} is no member of this frame", self.kind)),
+            None => Ok(()),
+        }
+    }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
-}
-
-fn run(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "runId: not an id of ours".to_owned())
-}
-
-/// A name that a route can carry, or nobody could ever call the agent.
-fn name(text: &str) -> Result<AgentName, String> {
-    let routable = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+/// The name an agent has in routes.
+fn agent_name(text: &str) -> Result<AgentName, String> {
+    let fits = !text.is_empty()
+        && text.len() <= 128
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     AgentName::new(text)
         .ok()
-        .filter(|name| name.as_str().bytes().all(routable))
-        .ok_or_else(|| "name: not 1 to 128 of A-Z a-z 0-9 _ -".to_owned())
+        .filter(|_| fits)
+        .ok_or_else(|| format!("name: {text:?} does not fit into an address, 1 to 128 of A-Z a-z 0-9 _ -"))
 }
 
-fn hello(raw: RawHello<'_>) -> Result<Hello, String> {
-    if raw.version.0 != VERSION {
-        return Err(format!("version: {} is not spoken here, {VERSION} is", raw.version.0));
+fn registration(text: &str) -> Result<Registration, String> {
+    let members = RawObject::parse(text).map_err(|error| format!("register: {error}"))?;
+    let agent = Members { kind: "register".to_owned(), members };
+    agent.only(&["name", "description", "agentCardExtra", "metadata", "takesInterjections"])?;
+    for object in ["agentCardExtra", "metadata"] {
+        if agent.raw(object).is_some_and(|raw| !raw.starts_with('{')) {
+            return Err(format!("register: {object} is no object"));
+        }
     }
-    if !is_nonce(&raw.nonce) {
-        return Err("nonce: not 32 lower-case hex digits".to_owned());
+    if agent.raw("description").is_some() {
+        agent.needed("description")?;
     }
-    let capacity = match raw.max_concurrent_runs.map(RawValue::get) {
-        None | Some("null") => None,
-        Some(text) => match strict::integer(text) {
-            Ok(runs) if runs > 0 => Some(runs),
-            _ => return Err("maxConcurrentRuns: not a positive integer, leave it out for no limit".to_owned()),
-        },
+    let interjections = match agent.raw("takesInterjections") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err("register: takesInterjections is neither true nor false".to_owned()),
     };
-    Ok(Hello {
-        key: PublicKey::from_hex(&raw.public_key).map_err(|error| format!("publicKey: {error}"))?,
-        ticket: raw.ticket,
-        nonce: raw.nonce,
-        capacity,
-        proof: Signature::from_hex(&raw.proof).map_err(|error| format!("proof: {error}"))?,
-    })
+    Ok(Registration { name: agent_name(&agent.needed("name")?)?, interjections, text: text.to_owned() })
 }
 
-fn register(raw: RawRegister<'_>) -> Result<Frame, String> {
-    if raw.agents.len() > ROSTER {
-        return Err(format!("agents: more than {ROSTER}"));
-    }
-    let mut agents = Vec::with_capacity(raw.agents.len());
-    for agent in raw.agents {
-        let read: RawAgent = parsed(agent.get()).map_err(|why| format!("agents: {why}"))?;
-        agents.push(Registration {
-            name: name(&read.name)?,
-            interjections: read.takes_interjections.unwrap_or(false),
-            text: agent.get().to_owned(),
-        });
-    }
-    if raw.provider_name.as_ref().is_some_and(|name| name.chars().count() > PROVIDER_NAME) {
-        return Err(format!("providerName: more than {PROVIDER_NAME} characters"));
-    }
-    Ok(Frame::Register { agents, provider_name: raw.provider_name })
-}
-
-fn query(raw: &RawQuery<'_>) -> Result<Frame, String> {
-    let id = raw.query_id.get();
-    if !id.starts_with('"') && strict::integer(id).is_err() {
-        return Err("queryId: neither a string nor a number".to_owned());
-    }
-    if raw.method != "thread_messages" {
-        return Err("method: not known, thread_messages is".to_owned());
-    }
-    let limit = raw.params.limit.map_or(MESSAGES, |limit| limit.0);
-    if limit == 0 || limit > MESSAGES {
-        return Err(format!("params.limit: not 1 to {MESSAGES}"));
-    }
-    let thread = ThreadId::parse(&raw.params.thread_id);
-    Ok(Frame::Query { id: id.to_owned(), thread, limit: limit as usize })
-}
-
-/// `welcome`: the witness's proof; the provider verifies it before anything else.
+/// `{"type":"error","message",…}` about a run.
 #[must_use]
-pub fn welcome(witness: &PublicKey, answer: &Signature) -> String {
-    json!({ "type": "welcome", "funduqPublicKey": witness.to_hex(), "answer": answer.to_hex() }).to_string()
+pub fn error(message: &str, run: Option<&str>) -> String {
+    let run = run.map(|run| format!(",\"runId\":{}", json::quote(run))).unwrap_or_default();
+    format!("{{\"type\":\"error\",\"message\":{}{run}}}", json::quote(message))
 }
 
-/// `registered`.
-#[must_use]
-pub fn registered(names: &[String]) -> String {
-    json!({ "type": "registered", "names": names }).to_string()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `deleted`.
-#[must_use]
-pub fn deleted(name: &str) -> String {
-    json!({ "type": "deleted", "name": name }).to_string()
-}
-
-/// `cancel`.
-#[must_use]
-pub fn cancel(run: &RunId) -> String {
-    json!({ "type": "cancel", "runId": run.as_str() }).to_string()
-}
-
-/// `resume`: send again what comes after.
-#[must_use]
-pub fn resume(resumed: &Resumed) -> String {
-    json!({ "type": "resume", "runId": resumed.run.as_str(), "after": resumed.after }).to_string()
-}
-
-/// `error`.
-#[must_use]
-pub fn error(message: &str, run: Option<&str>, name: Option<&str>) -> String {
-    let mut frame = json!({ "type": "error", "message": message });
-    if let Some(run) = run {
-        frame["runId"] = run.into();
+    #[test]
+    fn frames_are_closed_and_typed() {
+        let run = "run_0123456789abcdef01234567";
+        assert!(matches!(Frame::parse(&format!(r#"{{"type":"finish","runId":"{run}"}}"#)), Ok(Frame::Finish(_))));
+        let event = format!(r#"{{"type":"event","runId":"{run}","event":{{ "type":"X" }},"seq":2.0}}"#);
+        match Frame::parse(&event) {
+            Ok(Frame::Event(_, text, Some(2))) => assert_eq!(text, r#"{ "type":"X" }"#),
+            other => panic!("{other:?}"),
+        }
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"type":"x"}"#,
+            r#"{"type":"finish"}"#,
+            r#"{"type":"finish","runId":"run_1"}"#,
+            r#"{"type":"register","agents":[{"name":"a b"}]}"#,
+            r#"{"type":"register","agents":[{"name":"a","x":1}]}"#,
+            r#"{"type":"hello","version":3,"publicKey":"","ticket":"","nonce":"","proof":""}"#,
+            r#"{"type":"register","type":"finish","agents":[]}"#,
+            r#"{"type":"ack","runId":"run_0123456789abcdef01234567","accepted":1}"#,
+        ] {
+            assert!(Frame::parse(wrong).is_err(), "{wrong}");
+        }
     }
-    if let Some(name) = name {
-        frame["name"] = name.into();
-    }
-    frame.to_string()
-}
-
-/// `queryResult`: messages as JSON text each, or an error. Envelopes keep their nulls.
-#[must_use]
-pub fn query_result(id: &str, result: Result<&[String], &str>) -> String {
-    let (result, error) = match result {
-        Ok(messages) => (format!("[{}]", messages.join(",")), "null".to_owned()),
-        Err(sentence) => ("null".to_owned(), strict::quote(sentence)),
-    };
-    format!(r#"{{"type":"queryResult","queryId":{id},"result":{result},"error":{error}}}"#)
 }

@@ -1,300 +1,278 @@
-//! The socket under the link's machine: reads, writes, carries jobs to the desk in the
-//! order they came, and detaches on every way out.
+//! A link's socket: reads frames, hands jobs to the desk in arrival order, writes
+//! what comes back. Many jobs may be on their way; their order never changes.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesOrdered, SplitStream};
-use futures_util::{SinkExt, StreamExt};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
-use tokio_tungstenite::tungstenite;
-use wikala_witness::{Code, Dialect, LinkId, No, RunId, Words};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use tokio::sync::mpsc;
+use wikala_chain::{PublicKey, json};
+use wikala_witness::{LinkId, No, RunId};
 
-use super::frames::FRAME;
-use super::machine::{Done, Job, Machine, Step, close};
-use super::not_admitted;
-use crate::desk::Posted;
-use crate::house::{App, LINK_WAITING, ToLink};
-use crate::messages;
+use super::frames::{Frame, error};
+use super::machine::{Do, Machine};
+use crate::agui::words;
+use crate::house::{App, ToLink};
+use crate::{delivery, messages};
 
-/// Sockets open at once, attached or not.
-const SOCKETS: usize = 1024;
-/// Jobs of one link in the desk's line; then its socket is not read further.
-const IN_LINE: usize = 256;
-/// How often the machine is told the time.
-const BEAT: Duration = Duration::from_millis(250);
-/// How long a closing socket may take to read what it was told.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a stranger may take to greet.
+const HELLO: Duration = Duration::from_secs(5);
+/// How often the line is tried; two silences in a row and it is lost.
+const PING: Duration = Duration::from_secs(20);
+/// How many jobs of one link may be on their way to the desk.
+const ON_THE_WAY: usize = 64;
+/// How long one write may take.
+const WRITE: Duration = Duration::from_secs(15);
+/// "Policy violation" (RFC 6455, 7.4.1).
+const REFUSED: u16 = 1008;
 
-static PLACES: Semaphore = Semaphore::const_new(SOCKETS);
+/// What a job answers: frames, in order.
+type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
 
-/// A place for one more socket.
-pub(super) fn place() -> Option<SemaphorePermit<'static>> {
-    PLACES.try_acquire().ok()
-}
-
-/// An attached link: forgotten and detached when dropped, whatever happened.
-struct Attached {
-    app: App,
-    link: LinkId,
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.app.links.close(self.link);
-        let (app, link) = (self.app.clone(), self.link);
-        metrics::gauge!("wikala_links").decrement(1.0);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
-                    tracing::error!(link = link.0, %no, "link could not be detached");
-                }
-            });
-        }
+/// Serves a link until it ends, and detaches it however it ended.
+pub async fn serve(app: App, mut socket: WebSocket) {
+    let key = app.key.clone();
+    let secret = app.secret;
+    let mut machine = Machine::new(&key, &secret);
+    let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
+    tracing::info!(link = link.0, "link attached");
+    talk(&app, &mut machine, &mut socket, told).await;
+    app.links.close(link);
+    if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
+        tracing::error!(%no, link = link.0, "link could not be detached");
     }
+    tracing::info!(link = link.0, "link detached");
 }
 
-/// Serves one socket until it is closed by either side.
-pub(super) async fn serve(app: App, socket: WebSocket, place: SemaphorePermit<'static>) {
-    let _place = place;
-    let (mut sink, mut incoming) = socket.split();
-    let (out, mut waiting) = mpsc::channel::<Message>(LINK_WAITING);
-    let mut writer = tokio::spawn(async move {
-        while let Some(message) = waiting.recv().await {
-            if sink.send(message).await.is_err() {
-                return;
+async fn greet(
+    app: &App,
+    machine: &mut Machine<'_>,
+    socket: &mut WebSocket,
+) -> Option<(LinkId, mpsc::Receiver<ToLink>)> {
+    let text = match tokio::time::timeout(HELLO, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => text,
+        Ok(Some(Ok(_))) => {
+            close(socket, "hello: is a text frame").await;
+            return None;
+        }
+        Ok(_) => return None,
+        Err(_) => {
+            close(socket, "hello: did not come within 5 s").await;
+            return None;
+        }
+    };
+    match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
+        Do::Attach { provider, ticket, capacity, welcome } => {
+            let attached = app
+                .desk
+                .ask(move |witness, now| {
+                    // One step: a ticket is never burned without a link, nor used twice.
+                    Ok(if witness.burn_ticket(now, &ticket)? {
+                        Some(witness.attach(now, provider, capacity)?)
+                    } else {
+                        None
+                    })
+                })
+                .await;
+            match attached {
+                Ok(Some(link)) => {
+                    let told = app.links.open(link);
+                    machine.attached(link, provider);
+                    send(socket, welcome).await.then_some((link, told))
+                }
+                Ok(None) => {
+                    close(socket, "hello: ticket was used before, POST /tickets for a new one").await;
+                    None
+                }
+                Err(no) => {
+                    tracing::error!(%no, "link could not be attached");
+                    close(socket, "hello: cannot be recorded now, try again").await;
+                    None
+                }
             }
         }
-    });
-    let mut line = Line { app, attached: None, told: None, jobs: FuturesOrdered::new(), out };
-    let (code, reason) = line.work(&mut incoming).await;
-    // What the peer said before it left is on record before it is detached; an attach
-    // that was still under way is undone too.
-    while let Some(done) = line.jobs.next().await {
-        line.keep(&done);
+        Do::Close(reason) => {
+            close(socket, &reason).await;
+            None
+        }
+        Do::Send(_) | Do::Desk(..) => None,
     }
-    if let Some(attached) = line.attached.take() {
-        tracing::info!(link = attached.link.0, reason, "link ended");
-    }
-    let frame = CloseFrame { code, reason: short(&reason).into() };
-    let _ = line.out.try_send(Message::Close(Some(frame)));
-    drop(line);
-    let farewell = async {
-        let _ = (&mut writer).await;
-        // Reads on for a moment: a socket closed over unread bytes resets, and the reason is lost.
-        while let Some(Ok(_)) = incoming.next().await {}
-    };
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
-    writer.abort();
 }
 
-/// A close reason has 123 bytes of room (RFC 6455, 5.5).
-fn short(reason: &str) -> String {
+async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut told: mpsc::Receiver<ToLink>) {
+    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
+    let mut closing = app.closing.clone();
+    let mut ping = tokio::time::interval(PING);
+    ping.reset();
+    let mut silent = 0;
+    loop {
+        tokio::select! {
+            received = socket.recv(), if on_the_way.len() < ON_THE_WAY => {
+                silent = 0;
+                let text = match received {
+                    Some(Ok(Message::Text(text))) => text,
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Binary(_))) => {
+                        if !send(socket, error("frame: binary, send text", None)).await {
+                            return;
+                        }
+                        continue;
+                    }
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                };
+                match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
+                    Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
+                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
+                    Do::Close(reason) => return close(socket, &reason).await,
+                    Do::Attach { .. } => return,
+                }
+            }
+            Some(frames) = on_the_way.next(), if !on_the_way.is_empty() => {
+                for frame in frames {
+                    if !send(socket, frame).await {
+                        return;
+                    }
+                }
+            }
+            what = told.recv() => match what {
+                Some(ToLink::Offer(offer)) => {
+                    if !send(socket, delivery::frame(&offer)).await {
+                        return;
+                    }
+                }
+                Some(ToLink::AskToStop(run)) => {
+                    let frame = format!("{{\"type\":\"cancel\",\"runId\":{}}}", json::quote(run.as_str()));
+                    if !send(socket, frame).await {
+                        return;
+                    }
+                }
+                Some(ToLink::Close(reason)) => return close(socket, reason).await,
+                None => return close(socket, "link: reads too slowly").await,
+            },
+            _ = ping.tick() => {
+                silent += 1;
+                if silent > 2 || !write(socket, Message::Ping(Default::default())).await {
+                    return;
+                }
+            }
+            _ = async { let _ = closing.wait_for(|closing| *closing).await; } => {
+                return close(socket, "house: closing, attach again in a moment").await;
+            }
+        }
+    }
+}
+
+/// The desk's part of a frame, and what is answered.
+fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
+    let app = app.clone();
+    match frame {
+        Frame::Register(agents, name) => Box::pin(async move {
+            let names: Vec<String> = agents.iter().map(|agent| json::quote(agent.name.as_str())).collect();
+            let done = app.desk.ask(move |w, now| w.register(now, link, &agents, name.as_deref())).await;
+            answer(done, None, || format!("{{\"type\":\"registered\",\"names\":[{}]}}", names.join(",")))
+        }),
+        Frame::DeleteAgent(name) => Box::pin(async move {
+            let quoted = json::quote(name.as_str());
+            let done = app.desk.ask(move |w, _| w.delete_agent(link, &name)).await;
+            match done {
+                Ok(()) => vec![format!("{{\"type\":\"deleted\",\"name\":{quoted}}}")],
+                Err(no) => vec![format!(
+                    "{{\"type\":\"error\",\"message\":{},\"name\":{quoted}}}",
+                    json::quote(&no.to_string())
+                )],
+            }
+        }),
+        // A late verdict matches nothing: there is nobody to tell.
+        Frame::Ack(run, verdict) => {
+            silently(app, Some(run.clone()), move |w, now| w.verdict(now, link, &run, verdict).map(|_| ()))
+        }
+        Frame::Event(run, text, seq) => {
+            metrics::counter!("wikala_link_events_total").increment(1);
+            match words::read(&text) {
+                Ok(event) => silently(app, Some(run.clone()), move |w, now| {
+                    w.event(now, link, &run, event.fact, event.words, seq).map(|_| ())
+                }),
+                Err(why) => Box::pin(async move {
+                    let (id, reason) = (run.clone(), format!("provider_event_malformed: {why}"));
+                    let done = app.desk.ask(move |w, now| w.fail(now, link, &id, &reason)).await;
+                    let sentence = match done {
+                        Ok(()) => format!("{why}; the run has failed"),
+                        Err(no) => no.to_string(),
+                    };
+                    vec![error(&sentence, Some(run.as_str()))]
+                }),
+            }
+        }
+        Frame::Finish(run) => silently(app, Some(run.clone()), move |w, now| w.finish(now, link, &run)),
+        Frame::Holding(held) => Box::pin(async move {
+            match app.desk.ask(move |w, _| w.holding(link, &held)).await {
+                Ok(resumed) => resumed
+                    .iter()
+                    .map(|r| {
+                        format!(
+                            "{{\"type\":\"resume\",\"runId\":{},\"after\":{}}}",
+                            json::quote(r.run.as_str()),
+                            r.after
+                        )
+                    })
+                    .collect(),
+                Err(no) => vec![error(&no.to_string(), None)],
+            }
+        }),
+        Frame::Query(id, thread, limit) => Box::pin(async move {
+            let read = app.readers.read(move |reader| reader.turns_for_provider(&thread, provider)).await;
+            vec![match read {
+                Ok(turns) => {
+                    let all = messages::of(&turns);
+                    let last = &all[all.len().saturating_sub(limit)..];
+                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"result\":[{}]}}", last.join(","))
+                }
+                Err(no) => {
+                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"error\":{}}}", json::quote(&no.to_string()))
+                }
+            }]
+        }),
+        Frame::Hello(_) => Box::pin(async { Vec::new() }),
+    }
+}
+
+/// A job with nothing to say but an error.
+fn silently(
+    app: App,
+    run: Option<RunId>,
+    verb: impl FnOnce(&mut wikala_witness::Witness, wikala_certs::Moment) -> Result<(), No> + Send + 'static,
+) -> Answer {
+    Box::pin(async move {
+        match app.desk.ask(verb).await {
+            Ok(()) => Vec::new(),
+            Err(no) => vec![error(&no.to_string(), run.as_ref().map(RunId::as_str))],
+        }
+    })
+}
+
+fn answer(done: Result<(), No>, run: Option<&str>, frame: impl FnOnce() -> String) -> Vec<String> {
+    match done {
+        Ok(()) => vec![frame()],
+        Err(no) => vec![error(&no.to_string(), run)],
+    }
+}
+
+async fn send(socket: &mut WebSocket, frame: String) -> bool {
+    write(socket, Message::Text(frame.into())).await
+}
+
+async fn write(socket: &mut WebSocket, message: Message) -> bool {
+    matches!(tokio::time::timeout(WRITE, socket.send(message)).await, Ok(Ok(())))
+}
+
+async fn close(socket: &mut WebSocket, reason: &str) {
+    // A close reason has 123 bytes of room (RFC 6455, 5.5).
     let mut end = reason.len().min(123);
     while !reason.is_char_boundary(end) {
         end -= 1;
     }
-    reason[..end].to_owned()
-}
-
-struct Line {
-    app: App,
-    attached: Option<Attached>,
-    told: Option<mpsc::Receiver<ToLink>>,
-    jobs: FuturesOrdered<BoxFuture<'static, Done>>,
-    out: mpsc::Sender<Message>,
-}
-
-impl Line {
-    /// Works until the link ends; says how.
-    async fn work(&mut self, incoming: &mut SplitStream<WebSocket>) -> (u16, String) {
-        let mut machine = Machine::new(self.app.key.clone(), self.app.secret, self.app.desk.now());
-        let mut beat = tokio::time::interval(BEAT);
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut closing = self.app.closing.clone();
-        loop {
-            let steps = tokio::select! {
-                message = incoming.next(), if self.jobs.len() < IN_LINE => match message {
-                    None | Some(Ok(Message::Close(_))) => return (close::NORMAL, "closed by the provider".to_owned()),
-                    Some(Err(error)) => return broken(error),
-                    Some(Ok(Message::Text(text))) => machine.frame(text.as_str()),
-                    Some(Ok(Message::Binary(_))) => {
-                        return (close::UNSUPPORTED, "frame: binary, JSON text is spoken here".to_owned());
-                    }
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
-                        machine.alive();
-                        Vec::new()
-                    }
-                },
-                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => {
-                    self.keep(&done);
-                    machine.done(done)
-                }
-                told = told(&mut self.told) => match told {
-                    Some(what) => machine.told(what),
-                    None => return slow(),
-                },
-                _ = beat.tick() => machine.tick(self.app.desk.now()),
-                _ = closing.wait_for(|closing| *closing) => {
-                    return (close::GOING_AWAY, "house: closing, attach again in a moment".to_owned());
-                }
-            };
-            for step in steps {
-                let message = match step {
-                    Step::Send(text) => Message::Text(text.into()),
-                    Step::Ping => Message::Ping(axum::body::Bytes::new()),
-                    Step::Do(job) => {
-                        let answer = perform(&self.app, self.attached.as_ref().map(|a| a.link), job).await;
-                        self.jobs.push_back(answer);
-                        continue;
-                    }
-                    Step::Close(code, reason) => return (code, reason),
-                };
-                if self.out.try_send(message).is_err() {
-                    return slow();
-                }
-            }
-        }
-    }
-
-    /// Keeps what an attach brought: from here on it is detached on every way out.
-    fn keep(&mut self, done: &Done) {
-        if let Done::Attached(Ok(link)) = done {
-            metrics::gauge!("wikala_links").increment(1.0);
-            tracing::info!(link = link.0, "link attached");
-            self.told = Some(self.app.links.open(*link));
-            self.attached = Some(Attached { app: self.app.clone(), link: *link });
-        }
-    }
-}
-
-fn slow() -> (u16, String) {
-    (close::POLICY, format!("slow: {LINK_WAITING} frames are unread, read faster or take fewer runs"))
-}
-
-fn broken(error: axum::Error) -> (u16, String) {
-    match error.into_inner().downcast_ref::<tungstenite::Error>() {
-        Some(tungstenite::Error::Capacity(_)) => (close::TOO_BIG, format!("frame: more than {FRAME} bytes")),
-        Some(tungstenite::Error::Utf8(_)) => (close::NOT_TEXT, "frame: not UTF-8".to_owned()),
-        _ => (close::NORMAL, "the connection broke".to_owned()),
-    }
-}
-
-async fn told(waiting: &mut Option<mpsc::Receiver<ToLink>>) -> Option<ToLink> {
-    match waiting {
-        Some(waiting) => waiting.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Puts a job in the desk's line; what comes back is its answer to wait for.
-async fn perform(app: &App, link: Option<LinkId>, job: Job) -> BoxFuture<'static, Done> {
-    let desk = &app.desk;
-    let (link, job) = match (link, job) {
-        (_, Job::Attach { provider, capacity, ticket }) => {
-            let admission = app.settings.admission.clone();
-            let posted = desk
-                .post(move |witness, now| {
-                    if !admission.admits(&provider) {
-                        return Ok(Err(not_admitted(&provider)));
-                    }
-                    if !ticket.is_live(now) {
-                        return Ok(Err("hello: the ticket is older than 60 s, POST /tickets again".to_owned()));
-                    }
-                    if !witness.burn_ticket(now, ticket.as_str())? {
-                        return Ok(Err("hello: the ticket was used before, POST /tickets again".to_owned()));
-                    }
-                    witness.attach(now, provider, capacity).map(Ok)
-                })
-                .await;
-            return answer(posted, Done::Attached, None, None);
-        }
-        (Some(link), job) => (link, job),
-        // The machine gives no other job before it is attached.
-        (None, _) => return Box::pin(std::future::ready(Done::Closed)),
-    };
-    match job {
-        Job::Attach { .. } => Box::pin(std::future::ready(Done::Closed)),
-        Job::Register { agents, provider_name } => {
-            let names = agents.iter().map(|agent| agent.name.as_str().to_owned()).collect();
-            let posted =
-                desk.post(move |witness, now| witness.register(now, link, &agents, provider_name.as_deref())).await;
-            answer(posted, move |()| Done::Registered(names), None, None)
-        }
-        Job::Delete(name) => {
-            let told = name.as_str().to_owned();
-            let named = Some(told.clone());
-            answer(
-                desk.post(move |witness, _| witness.delete_agent(link, &name)).await,
-                |()| Done::Deleted(told),
-                None,
-                named,
-            )
-        }
-        Job::Verdict(run, verdict) => {
-            let (id, about) = (run.clone(), run.clone());
-            let posted = desk.post(move |witness, now| witness.verdict(now, link, &run, verdict)).await;
-            answer(posted, move |stood| Done::Verdict(id, stood), Some(about), None)
-        }
-        Job::Event { run, heard, seq } => {
-            let about = Some(run.clone());
-            let posted = desk
-                .post(move |witness, now| match heard {
-                    Ok(event) => {
-                        let words = Words { dialect: Dialect::AgUi, text: event.words };
-                        witness.event(now, link, &run, event.fact, words, seq).map(drop)
-                    }
-                    Err(why) => witness.fail(now, link, &run, &format!("provider_event_malformed: {why}")),
-                })
-                .await;
-            answer(posted, |()| Done::Quiet, about, None)
-        }
-        Job::Finish(run) => {
-            let about = Some(run.clone());
-            answer(desk.post(move |witness, now| witness.finish(now, link, &run)).await, |()| Done::Quiet, about, None)
-        }
-        Job::Holding(held) => {
-            answer(desk.post(move |witness, _| witness.holding(link, &held)).await, Done::Resumed, None, None)
-        }
-        Job::Messages { query, provider, thread, limit } => {
-            let readers = app.readers.clone();
-            Box::pin(async move {
-                let read = readers.read(move |reader| {
-                    let turns = reader.turns_for_provider(&thread, provider)?;
-                    Ok(messages::of_thread(&turns, limit))
-                });
-                match read.await {
-                    Ok(messages) => Done::Messages(query, Ok(messages)),
-                    Err(No::Refusal(refusal)) => Done::Messages(query, Err(refusal.to_string())),
-                    Err(No::Fault(_)) => Done::Fault,
-                }
-            })
-        }
-    }
-}
-
-/// What a posted job comes to.
-fn answer<T: Send + 'static>(
-    posted: Result<Posted<T>, No>,
-    done: impl FnOnce(T) -> Done + Send + 'static,
-    run: Option<RunId>,
-    name: Option<String>,
-) -> BoxFuture<'static, Done> {
-    Box::pin(async move {
-        let said = match posted {
-            Ok(posted) => posted.answer().await,
-            Err(no) => Err(no),
-        };
-        match said {
-            Ok(value) => done(value),
-            // About no run: it is the link itself that is not known any more.
-            Err(No::Refusal(refusal)) if run.is_none() && refusal.code == Code::RunUnknown => Done::Closed,
-            Err(No::Refusal(refusal)) => Done::Refused { sentence: refusal.to_string(), run, name },
-            Err(No::Fault(fault)) => {
-                tracing::error!(%fault, "a link's words are not on record");
-                Done::Fault
-            }
-        }
-    })
+    let frame = CloseFrame { code: REFUSED, reason: reason[..end].into() };
+    write(socket, Message::Close(Some(frame))).await;
 }

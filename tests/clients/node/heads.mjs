@@ -57,7 +57,7 @@ export class Tally {
       this.check(what, false, await call());
     } catch (error) {
       const seen = `${error} ${JSON.stringify(error)} ${JSON.stringify(error?.payload ?? error?.data ?? null)}`;
-      this.check(what, seen.toLowerCase().includes(reason), seen);
+      this.check(what, seen.toLowerCase().replaceAll("-", "_").includes(reason.replaceAll("-", "_")), seen);
     }
   }
   close() {

@@ -59,7 +59,7 @@ async def refused(call, reason: str) -> tuple[bool, str]:
         return False, repr(result)
     except Exception as error:  # the SDK raises its own kinds, the reason travels in them
         text = repr(error) + " " + repr(getattr(error, "data", ""))
-        return reason in text.lower(), text
+        return reason in text.lower().replace("-", "_"), text
 
 
 async def main():

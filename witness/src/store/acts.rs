@@ -26,11 +26,19 @@ pub(crate) struct CancelRow {
 }
 
 impl Store {
-    pub(crate) fn spent(&self, authority: PublicKey, digest: Digest) -> Result<Option<SpentRow>, Fault> {
+    /// Asked under both names of who signed: between two uses of one act its signer
+    /// may have become somebody's delegate on record.
+    pub(crate) fn spent(
+        &self,
+        authority: PublicKey,
+        signer: PublicKey,
+        digest: Digest,
+    ) -> Result<Option<SpentRow>, Fault> {
         // spent
         self.find(
-            "SELECT purpose, run, leg, answer_digest FROM spent_act WHERE authority = :authority AND digest = :digest",
-            named_params! {":authority": Key(authority), ":digest": Sha(digest)},
+            "SELECT purpose, run, leg, answer_digest FROM spent_act
+             WHERE digest = :digest AND (authority = :authority OR signer = :signer)",
+            named_params! {":authority": Key(authority), ":signer": Key(signer), ":digest": Sha(digest)},
             |row| {
                 Ok(SpentRow {
                     purpose: row.get("purpose")?,
@@ -47,17 +55,18 @@ impl Store {
     pub(crate) fn spend(
         &self,
         authority: PublicKey,
+        signer: PublicKey,
         digest: Digest,
         on: &SpentRow,
         now: Moment,
     ) -> Result<bool, Fault> {
         // spend: 0 rows means it was spent before
         Ok(self.change(
-            "INSERT INTO spent_act (authority, digest, at, purpose, run, leg, answer_digest)
-             VALUES (:authority, :digest, :now, :purpose, :run, :leg, :answer) ON CONFLICT DO NOTHING",
+            "INSERT INTO spent_act (authority, signer, digest, at, purpose, run, leg, answer_digest)
+             VALUES (:authority, :signer, :digest, :now, :purpose, :run, :leg, :answer) ON CONFLICT DO NOTHING",
             named_params! {
-                ":authority": Key(authority), ":digest": Sha(digest), ":now": secs(now), ":purpose": on.purpose,
-                ":run": on.run, ":leg": on.leg as i64, ":answer": on.answer_digest.map(Sha),
+                ":authority": Key(authority), ":signer": Key(signer), ":digest": Sha(digest), ":now": secs(now),
+                ":purpose": on.purpose, ":run": on.run, ":leg": on.leg as i64, ":answer": on.answer_digest.map(Sha),
             },
         )? > 0)
     }

@@ -17,6 +17,29 @@ pub(crate) struct Dispatch {
     pub(crate) under_chain: bool,
 }
 
+/// Which runs of an agent a list shows to a viewer: its own, or all without one.
+macro_rules! listed_where {
+    () => {
+        "WHERE agent = :agent AND (:thread IS NULL OR thread = :thread)
+           AND (:statuses = '' OR instr(:statuses, ',' || status || ',') > 0)
+           AND (:since IS NULL OR changed_at >= :since)
+           AND (:is_provider = 1 OR :viewer IS NULL
+             OR head = :viewer OR opener_authority = :viewer
+             OR head IN (SELECT delegate FROM delegate WHERE authority = :viewer)
+             OR opener IN (SELECT delegate FROM delegate WHERE authority = :viewer)
+             OR thread IN (SELECT id FROM thread WHERE thread.head = :viewer))"
+    };
+}
+
+/// A number from a reader's request, for a column that holds less.
+fn whole(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 impl Store {
     pub(crate) fn runs_of_thread(&self, thread: &ThreadId) -> Result<Vec<RunRow>, Fault> {
         // runs of a thread, in the order opened
@@ -69,6 +92,29 @@ impl Store {
         )
     }
 
+    /// How many runs all pages hold, up to `limit`.
+    #[allow(clippy::too_many_arguments)] // the filters of one list
+    pub(crate) fn page_total(
+        &self,
+        agent: i64,
+        thread: Option<&ThreadId>,
+        viewer: Option<PublicKey>,
+        is_provider: bool,
+        statuses: &str,
+        since: Option<u64>,
+        limit: usize,
+    ) -> Result<usize, Fault> {
+        // total of runs
+        self.one(
+            concat!("SELECT count(*) AS n FROM (SELECT 1 FROM run ", listed_where!(), " LIMIT :limit)"),
+            named_params! {
+                ":agent": agent, ":thread": thread, ":statuses": statuses, ":since": since.map(whole),
+                ":is_provider": i64::from(is_provider), ":viewer": viewer.map(Key), ":limit": count(limit),
+            },
+            |row| Ok(usize::try_from(number(row, "n")?).unwrap_or(usize::MAX)),
+        )
+    }
+
     /// A page of an agent's runs, newest change first. `viewer` limits it to the
     /// runs whose head, provider or opener is that authority.
     #[allow(clippy::too_many_arguments)] // the filters of one list
@@ -85,22 +131,16 @@ impl Store {
     ) -> Result<Vec<RunRow>, Fault> {
         // page of runs
         self.all(
-            run_where!(
-                "WHERE agent = :agent AND (:thread IS NULL OR thread = :thread)
-                   AND (:statuses = '' OR instr(:statuses, ',' || status || ',') > 0)
-                   AND (:since IS NULL OR changed_at >= :since)
-                   AND (:at IS NULL OR changed_at < :at OR (changed_at = :at AND id < :id))
-                   AND (:is_provider = 1 OR :viewer IS NULL
-                     OR head = :viewer OR opener_authority = :viewer
-                     OR head IN (SELECT delegate FROM delegate WHERE authority = :viewer)
-                     OR opener IN (SELECT delegate FROM delegate WHERE authority = :viewer)
-                     OR thread IN (SELECT id FROM thread WHERE thread.head = :viewer))
+            concat!(
+                "SELECT run.* FROM run ",
+                listed_where!(),
+                " AND (:at IS NULL OR changed_at < :at OR (changed_at = :at AND id < :id))
                  ORDER BY changed_at DESC, id DESC LIMIT :limit"
             ),
             named_params! {
-                ":agent": agent, ":thread": thread, ":statuses": statuses, ":since": since.map(|s| s as i64),
-                ":at": before.map(|(at, _)| at as i64), ":id": before.map(|(_, id)| id),
-                ":is_provider": i64::from(is_provider), ":viewer": viewer.map(Key), ":limit": limit as i64,
+                ":agent": agent, ":thread": thread, ":statuses": statuses, ":since": since.map(whole),
+                ":at": before.map(|(at, _)| whole(at)), ":id": before.map(|(_, id)| id),
+                ":is_provider": i64::from(is_provider), ":viewer": viewer.map(Key), ":limit": count(limit),
             },
             run,
         )

@@ -33,12 +33,13 @@ pub(crate) struct RunRow {
     pub(crate) changed_at: u64,
     pub(crate) leg: u64,
     pub(crate) link: Option<LinkId>,
-    pub(crate) held: bool,
     pub(crate) link_seq: u64,
     pub(crate) cancel_requested: bool,
     pub(crate) started_at: Option<u64>,
     pub(crate) ended_at: Option<u64>,
     pub(crate) ended: Option<i64>,
+    /// The entry that says how its newest ask was answered.
+    pub(crate) continued: Option<u64>,
 }
 
 macro_rules! run_where {
@@ -70,12 +71,12 @@ pub(crate) fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         changed_at: number(row, "changed_at")?,
         leg: number(row, "leg")?,
         link: row.get::<_, Option<i64>>("link")?.map(LinkId),
-        held: row.get::<_, i64>("held")? != 0,
         link_seq: number(row, "link_seq")?,
         cancel_requested: row.get::<_, i64>("cancel_requested")? != 0,
         started_at: maybe(row, "started_at")?,
         ended_at: maybe(row, "ended_at")?,
         ended: row.get("ended")?,
+        continued: maybe(row, "continued")?,
     })
 }
 
@@ -319,6 +320,13 @@ impl Store {
         Ok(())
     }
 
+    /// Where in its own record the run's newest continuation begins.
+    pub(crate) fn set_continued(&self, id: &RunId, seq: u64) -> Result<(), Fault> {
+        // continued at
+        self.change("UPDATE run SET continued = :seq WHERE id = :id", named_params! {":id": id, ":seq": seq as i64})?;
+        Ok(())
+    }
+
     pub(crate) fn release(&self, id: &RunId) -> Result<(), Fault> {
         // release: the provider's slot and the thread's turn are free
         self.change(
@@ -352,6 +360,17 @@ impl Store {
         Ok(self.change(
             "UPDATE run SET link = :link, lease_until = NULL
              WHERE id = :id AND held = 1 AND (lease_until IS NOT NULL OR link = :link)",
+            named_params! {":id": id, ":link": link.0},
+        )? > 0)
+    }
+
+    /// As [`Store::take_over`], for words: only a run under way has more to say.
+    pub(crate) fn hear(&self, id: &RunId, link: LinkId) -> Result<bool, Fault> {
+        // hear
+        Ok(self.change(
+            "UPDATE run SET link = :link, lease_until = NULL
+             WHERE id = :id AND held = 1 AND (lease_until IS NOT NULL OR link = :link)
+               AND status IN ('running', 'cancelling')",
             named_params! {":id": id, ":link": link.0},
         )? > 0)
     }

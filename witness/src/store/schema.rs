@@ -131,7 +131,7 @@ CREATE TABLE run (
   link INTEGER, offered_at INTEGER, held INTEGER NOT NULL DEFAULT 0, settled_at INTEGER, lease_until INTEGER,
   link_seq INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0,
-  started_at INTEGER, ended_at INTEGER, ended INTEGER,
+  started_at INTEGER, ended_at INTEGER, ended INTEGER, continued INTEGER,
   UNIQUE (thread, client_run)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_thread ON run (thread, opened);
@@ -193,10 +193,11 @@ CREATE INDEX cancel_request_run ON cancel_request (run);
 CREATE TABLE flag (run TEXT NOT NULL REFERENCES run (id), flag TEXT NOT NULL, PRIMARY KEY (run, flag)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE spent_act (
-  authority BLOB NOT NULL, digest BLOB NOT NULL,
+  authority BLOB NOT NULL, signer BLOB NOT NULL, digest BLOB NOT NULL,
   at INTEGER NOT NULL, purpose TEXT NOT NULL, run TEXT NOT NULL, leg INTEGER NOT NULL,
   answer_digest BLOB,
-  PRIMARY KEY (authority, digest)
+  PRIMARY KEY (authority, digest),
+  UNIQUE (signer, digest) -- a signer whose authority is recorded later has used it all the same
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE presented (

@@ -1,0 +1,138 @@
+//! The command line as its users meet it: the real binary, its files, its exit codes.
+//! 0 ok, 1 refused or a negative verdict, 2 usage, 3 environment.
+
+mod keys;
+mod serving;
+mod signing;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::process::{run, wikala};
+
+/// The exit code and stderr; whatever it says, it says it without panicking, in one
+/// sentence, and names the way out itself.
+pub fn no(output: &Output) -> (i32, String) {
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!words.contains("panicked"), "{words}");
+    (output.status.code().expect("not killed"), words)
+}
+
+/// Runs a command with this text on stdin.
+pub fn fed(args: &[&str], text: &str) -> Output {
+    let mut child = wikala(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // A command that refuses early hangs up before it read everything.
+    let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
+    child.wait_with_output().expect("an end")
+}
+
+/// Stdout of a command that must succeed.
+pub fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("utf-8")
+}
+
+/// Another program, if this machine has it. The line says what was left out otherwise.
+pub fn other(program: &str) -> Option<Command> {
+    let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    // OpenSSL takes `version`; that it starts is enough.
+    if there.is_err() {
+        println!("skipped: no {program} on this machine");
+        return None;
+    }
+    Some(Command::new(program))
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_help_with_0() {
+    let hex = "7".repeat(64);
+    for args in [
+        &["nothing"][..],
+        &["init"],
+        &["keygen"],
+        &["key"],
+        &["key", "show"],
+        &["chain", "new"],
+        &["chain", "dispatch", "--key", "k", "--name", "n", "-"],
+        &["chain", "verify", "--witness", "abc", "-"],
+        &["chain", "extend", "--key", "-", "-"],
+        &["cert", "issue", "--key", "k"],
+        &["act", "answer", "--key", "k", "run_000000000000000000000000", "--answer", "x"],
+        &["act", "present", "--key", "-", "--witness", &hex, "--provider", &hex, "--name", "n", "--chain", "-"],
+        &["run", "show", "run_000000000000000000000000"],
+        &["run", "show", "../agents", "--data", "nowhere"],
+        &["tree", "thread_1", "--data", "nowhere"],
+        &["provider", "--witness", "http://127.0.0.1:1"],
+        &["serve"],
+        &["serve", "--data", "d", "--listen", "0.0.0.0:7420"],
+        &["serve", "--data", "d", "--listen", "localhost"],
+        &["serve", "--data", "d", "--keepalive", "0s"],
+        &["serve", "--data", "d", "--offer-timeout", "500ms"],
+        &["serve", "--data", "d", "--presenter", "perhaps"],
+        &["serve", "--data", "d", "--public-url", "witness.example"],
+        &["serve", "--data", "d", "--metrics-listen", "on"],
+        &["serve", "--data", "d", "--trusted-gateway", "10.0.0.0/8"],
+        &["serve", "--data", "d", "--presenter-header", "x-key"],
+    ] {
+        let (code, words) = no(&run(args));
+        assert_eq!(code, 2, "{args:?}: {words}");
+        assert!(!words.trim().is_empty(), "{args:?} says why");
+    }
+    for args in [&["--help"][..], &["--version"], &["serve", "--help"], &["chain", "verify", "--help"]] {
+        assert_eq!(no(&run(args)).0, 0, "{args:?}");
+    }
+    let (_, words) = no(&run(&["serve", "--data", "d", "--listen", "0.0.0.0:7420"]));
+    assert!(words.contains("--behind-proxy"), "the way out: {words}");
+}
+
+#[test]
+fn a_place_that_is_not_as_it_must_be_ends_with_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let junk = dir.path().join("junk.pem");
+    std::fs::write(&junk, "secret-looking junk").unwrap();
+    let (missing, junk) = (text(&missing), text(&junk));
+    for args in [
+        &["serve", "--data", missing][..],
+        &["tree", "--data", missing],
+        &["run", "show", "run_000000000000000000000000", "--data", missing],
+        &["run", "show", "run_000000000000000000000000", "--witness", "http://127.0.0.1:1"],
+        &["key", "show", missing],
+        &["key", "show", junk],
+        &["chain", "new", "--key", junk],
+        &["chain", "verify", missing],
+        &["chain", "verify", text(dir.path())],
+        &["keygen", text(&dir.path().join("no/such/place.pem"))],
+    ] {
+        let (code, words) = no(&run(args));
+        assert_eq!(code, 3, "{args:?}: {words}");
+        assert!(words.starts_with("wikala: ") && words.trim_end().lines().count() == 1, "one sentence: {words}");
+        // What might be a key is never shown.
+        assert!(!words.contains("secret-looking"), "{words}");
+    }
+    let (_, words) = no(&run(&["serve", "--data", missing]));
+    assert!(words.contains("wikala init"), "the way out: {words}");
+}
+
+#[test]
+fn a_reader_who_hung_up_is_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, _) = crate::process::key_file(dir.path(), "h", 1);
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return println!("skipped: no /dev/full on this machine");
+    };
+    for args in [&["key", "show", text(&key)][..], &["chain", "new", "--key", text(&key)]] {
+        let output = wikala(args).stdout(full.try_clone().unwrap()).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(no(&output).0, 3, "{args:?}");
+    }
+}

@@ -98,7 +98,9 @@ async fn caller(
         let proof = Proof::present(&head, &witness, &provider, &name, Some(chain.tip()), &nonce(), now());
         let bag = json!({ "actorChain": chain.tokens().collect::<Vec<_>>(), "presenter": parsed(&proof) });
         let text = if turn % 3 == 0 { "ask on" } else { "echo on" };
-        let Ok((_, answer)) = http.post_json(&door, &message(text, None, &bag), &[("a2a-version", "1.0")]).await else { return };
+        let Ok((_, answer)) = http.post_json(&door, &message(text, None, &bag), &[("a2a-version", "1.0")]).await else {
+            return;
+        };
         let task = &answer["result"]["task"];
         let Some(run) = task["id"].as_str().map(str::to_owned) else { continue };
         {
@@ -111,7 +113,11 @@ async fn caller(
         acknowledged.fetch_add(1, Ordering::SeqCst);
         if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED" {
             let act = json!({ "resolution": parsed(&Proof::resolve(&head, &run, now())) });
-            let Ok((_, answer)) = http.post_json(&door, &message("yes", Some(&run), &act), &[("a2a-version", "1.0")]).await else { return };
+            let Ok((_, answer)) =
+                http.post_json(&door, &message("yes", Some(&run), &act), &[("a2a-version", "1.0")]).await
+            else {
+                return;
+            };
             if answer.get("result").is_some() {
                 told.lock().unwrap().answered.insert(run);
                 acknowledged.fetch_add(1, Ordering::SeqCst);

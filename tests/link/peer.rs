@@ -117,7 +117,7 @@ impl Peer {
     pub async fn silent(&mut self) {
         self.send(json!({ "type": "nothing" })).await;
         let answer = self.next().await;
-        assert_eq!(answer["message"], "nothing: is no frame of a provider", "{answer}");
+        assert!(answer["message"].as_str().is_some_and(|why| why.contains("\"nothing\"")), "{answer}");
     }
 
     /// Waits for an offer and takes it.

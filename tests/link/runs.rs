@@ -53,9 +53,9 @@ async fn verdicts_decline_refuse_and_come_too_late() {
     peer.next().await;
     house.advance(5).await;
     until(&house, &silent, "queued").await;
+    // Too late: it matches nothing.
     peer.send(ack(&silent, true, json!(null))).await;
-    let answer = peer.next().await;
-    assert!(answer["message"].as_str().unwrap().contains("not open any more"), "{answer}");
+    peer.silent().await;
     assert_eq!(view(&house, &silent).await.status.as_str(), "queued");
     // Nobody else's, and nothing at all: told alike.
     let stranger = super::peer::key(4);
@@ -238,7 +238,7 @@ async fn histories_are_told_to_the_provider_of_the_thread_alone() {
         { "id": "r1", "role": "assistant", "content": "hello" },
         { "id": "m2", "role": "user", "content": "again" },
     ]);
-    assert_eq!(peer.next().await, json!({ "type": "queryResult", "queryId": "q1", "result": all, "error": null }));
+    assert_eq!(peer.next().await, json!({ "type": "queryResult", "queryId": "q1", "result": all }));
     peer.send(query(1)).await;
     assert_eq!(peer.next().await["result"], json!([all[2]]));
     stranger.send(query(200)).await;
@@ -256,17 +256,4 @@ async fn large_words_cost_the_provider_nothing() {
     assert!(ended.reason.unwrap().contains("a link carries"));
     let (run, _) = speak(&house, &key, "a", "small").await;
     assert_eq!(peer.take().await["runId"], run.as_str());
-}
-
-#[tokio::test]
-async fn a_peer_that_answers_no_ping_is_lost() {
-    let house = TestHouse::open().await;
-    let peer = Peer::attach(&house, &key(3), &["a"]).await;
-    // It never reads, so it never answers.
-    for _ in 0..4 {
-        house.advance(20).await;
-        tokio::time::sleep(std::time::Duration::from_millis(350)).await;
-    }
-    until_attached(&house, 0).await;
-    drop(peer);
 }

@@ -28,7 +28,8 @@ fn every_marked_snippet_runs_as_shown() {
     let dir = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
-    let (python, node) = (Path::new(ROOT).join("tests/.clients/python/bin/python"), Path::new(ROOT).join("tests/.clients/node"));
+    let (python, node) =
+        (Path::new(ROOT).join("tests/.clients/python/bin/python"), Path::new(ROOT).join("tests/.clients/node"));
     let mut sdks = 0;
     for (number, (marker, text)) in snippets().into_iter().enumerate() {
         match marker.as_str() {
@@ -64,7 +65,9 @@ fn every_marked_snippet_runs_as_shown() {
     let said = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n--\n{said}\n--\n{err}");
-    for shown in ["hello", "TASK_STATE_INPUT_REQUIRED", "act-required", "\"replayed\":false", "already-answered", "answeredBy"] {
+    for shown in
+        ["hello", "TASK_STATE_INPUT_REQUIRED", "act-required", "\"replayed\":false", "already-answered", "answeredBy"]
+    {
         assert!(said.contains(shown), "{shown:?} is not in\n{said}\n{err}");
     }
     let sdk_words = ["from python", "from javascript", "from ag-ui"];

@@ -63,7 +63,10 @@ fn authority_then_spent_then_fresh() {
     world.take();
     world.pause(link, &opened.run, &["q2"]);
     world.now += 1000;
-    assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&stranger(), &opened.run, signed)))), "not-an-authority");
+    assert_eq!(
+        code(world.answer(&opened.run, "2", Some(resolve(&stranger(), &opened.run, signed)))),
+        "not-an-authority"
+    );
     assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&head(), &opened.run, signed)))), "act-spent");
     assert_eq!(code(world.answer(&opened.run, "2", Some(resolve(&a(), &opened.run, signed)))), "act-stale");
 }
@@ -202,7 +205,8 @@ fn a_clock_set_back_revives_no_presenter_and_no_act() {
         chain: Some(own.clone()),
         certificate: None,
         presenter: Presenting::Signed(
-            SignedPresenter::verify(&proof, &witness().public(), &to.provider, &to.name, Some(own.tip())).expect("signed"),
+            SignedPresenter::verify(&proof, &witness().public(), &to.provider, &to.name, Some(own.tip()))
+                .expect("signed"),
         ),
     };
     world.speak(&to, Place::New, caller()).expect("once");

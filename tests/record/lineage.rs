@@ -3,7 +3,7 @@
 
 use wikala_chain::{PublicKey, SigningKey};
 use wikala_witness::{
-    Caller, Effect, Lineage, LinkId, Onward, Opened, Place, PresenterPolicy, Policy, RunFilter, Status, ThreadId,
+    Caller, Effect, Lineage, LinkId, Onward, Opened, Place, Policy, PresenterPolicy, RunFilter, Status, ThreadId,
     TreeNode,
 };
 
@@ -213,7 +213,11 @@ fn p01_the_tree_is_filtered_by_segment_in_every_variant() {
         assert_eq!(see(Some(a()), 0), &threads[..2], "{call:?}: A opened the run at B, C is hidden from it");
         assert_eq!(see(None, 0), &threads[..1], "{call:?}: nobody");
         assert_eq!(see(Some(stranger()), 0), &threads[..1], "{call:?}: a stranger");
-        assert_eq!(see(Some(b()), 0), if call == Call::Anonymous { &threads[..2] } else { &threads[..] }, "{call:?}: B");
+        assert_eq!(
+            see(Some(b()), 0),
+            if call == Call::Anonymous { &threads[..2] } else { &threads[..] },
+            "{call:?}: B"
+        );
         assert_eq!(see(Some(c()), 1), &threads[1..], "{call:?}: C sees what its key serves");
         assert_eq!(see(Some(c()), 0), &threads[..1], "{call:?}: and descends through listed nodes only");
         let all = two.world.reader().operator_tree(&threads[0]).expect("known");
@@ -295,7 +299,8 @@ fn lists_show_a_viewer_its_own_runs_and_nobody_nothing() {
     // Pages: newest change first, without overlap, no number breaks them.
     let page = RunFilter { limit: 3, ..filter.clone() };
     let first = reader.runs(&to, Some(a().public()), &page).expect("known");
-    let second = reader.runs(&to, Some(a().public()), &RunFilter { cursor: first.next.clone(), ..page }).expect("known");
+    let second =
+        reader.runs(&to, Some(a().public()), &RunFilter { cursor: first.next.clone(), ..page }).expect("known");
     assert_eq!((first.runs.len(), first.total, second.runs.len(), second.next), (3, 4, 1, None));
     assert!(!first.runs.contains(&second.runs[0]));
     let wide = RunFilter { limit: usize::MAX, since: Some(u64::MAX), ..filter };

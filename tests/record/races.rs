@@ -101,8 +101,7 @@ fn an_answer_and_a_cancel() {
         world.take();
         world.pause(link, &run, &["q1"]);
         let answer = single(&run, "1", Some(resolve(&head(), &run, world.at())));
-        let stop =
-            Stop { agent: None, run: run.clone(), act: Some(cancel(&a(), &run, world.at())), certificate: None };
+        let stop = Stop { agent: None, run: run.clone(), act: Some(cancel(&a(), &run, world.at())), certificate: None };
         let told = both(&mut two, world.at(), |w, now| w.answer(now, answer), |w, now| w.stop(now, stop));
         let ask = world.view(&run).asks.remove(0);
         match told {
@@ -135,7 +134,11 @@ fn a_cancel_and_the_end() {
             Stop { agent: None, run: run.clone(), act: Some(cancel(&head(), &run, world.at())), certificate: None };
         let says_done = round % 2 == 0;
         let ending = |w: &mut Witness, now| {
-            if says_done { w.event(now, link, &run, done(), words("{}"), None).map(drop) } else { w.finish(now, link, &run) }
+            if says_done {
+                w.event(now, link, &run, done(), words("{}"), None).map(drop)
+            } else {
+                w.finish(now, link, &run)
+            }
         };
         let told = both(&mut two, world.at(), ending, |w, now| w.stop(now, stop));
         let status = world.status(&run);

@@ -152,7 +152,8 @@ impl Witness {
         let (run, _) = self.claimed(link, id)?;
         match run.status {
             Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
-                self.end_run(now, id, Status::Failed, Some(reason), false)
+                let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
+                self.end_run(now, id, status, Some(reason), false)
             }
             _ => Err(not_open(&run)),
         }

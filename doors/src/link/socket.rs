@@ -1,17 +1,18 @@
 //! A link's socket: reads frames, hands jobs to the desk in arrival order, writes
 //! what comes back. Many jobs may be on their way; their order never changes.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use wikala_chain::{PublicKey, json};
-use wikala_witness::{LinkId, No, RunId};
+use wikala_witness::{Delivery, LinkId, No, RunId, Verdict};
 
-use super::frames::{Frame, error};
+use super::frames::{FRAME, Frame, error};
 use super::machine::{Do, Machine};
 use crate::agui::words;
 use crate::house::{App, ToLink};
@@ -25,20 +26,31 @@ const PING: Duration = Duration::from_secs(20);
 const ON_THE_WAY: usize = 64;
 /// How long one write may take.
 const WRITE: Duration = Duration::from_secs(15);
+/// Sockets open at once, attached or not: an upgrade leaves the listener's count.
+const SOCKETS: usize = 1024;
 /// "Policy violation" (RFC 6455, 7.4.1).
 const REFUSED: u16 = 1008;
 
 /// What a job answers: frames, in order.
 type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
+/// A job under way, and whether it is a roster.
+type Job = Pin<Box<dyn Future<Output = (Vec<String>, bool)> + Send>>;
+
+static PLACES: Semaphore = Semaphore::const_new(SOCKETS);
+
+/// A place for one more socket; given back when dropped.
+pub fn place() -> Option<SemaphorePermit<'static>> {
+    PLACES.try_acquire().ok()
+}
 
 /// Serves a link until it ends, and detaches it however it ended.
-pub async fn serve(app: App, mut socket: WebSocket) {
+pub async fn serve(app: App, mut socket: WebSocket, _place: SemaphorePermit<'static>) {
     let key = app.key.clone();
     let secret = app.secret;
     let mut machine = Machine::new(&key, &secret);
     let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
     tracing::info!(link = link.0, "link attached");
-    talk(&app, &mut machine, &mut socket, told).await;
+    talk(&app, &mut machine, &mut socket, link, told).await;
     app.links.close(link);
     if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
         tracing::error!(%no, link = link.0, "link could not be detached");
@@ -65,25 +77,32 @@ async fn greet(
     };
     match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
         Do::Attach { provider, ticket, capacity, welcome } => {
+            let admission = app.settings.admission.clone();
             let attached = app
                 .desk
                 .ask(move |witness, now| {
+                    // Again, in the order of evictions: a key removed meanwhile stays out.
+                    if !admission.admits(&provider) {
+                        return Ok(Err("not-admitted: this key was removed from the admission list"));
+                    }
                     // One step: a ticket is never burned without a link, nor used twice.
                     Ok(if witness.burn_ticket(now, &ticket)? {
-                        Some(witness.attach(now, provider, capacity)?)
+                        Ok(witness.attach(now, provider, capacity)?)
                     } else {
-                        None
+                        Err("hello: ticket was used before, POST /tickets for a new one")
                     })
                 })
                 .await;
             match attached {
-                Ok(Some(link)) => {
+                Ok(Ok(link)) => {
                     let told = app.links.open(link);
                     machine.attached(link, provider);
-                    send(socket, welcome).await.then_some((link, told))
+                    // Gone before it was welcome: the talk ends at once, and detaches it.
+                    let _ = send(socket, welcome).await;
+                    Some((link, told))
                 }
-                Ok(None) => {
-                    close(socket, "hello: ticket was used before, POST /tickets for a new one").await;
+                Ok(Err(reason)) => {
+                    close(socket, reason).await;
                     None
                 }
                 Err(no) => {
@@ -101,8 +120,18 @@ async fn greet(
     }
 }
 
-async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut told: mpsc::Receiver<ToLink>) {
-    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
+async fn talk(
+    app: &App,
+    machine: &mut Machine<'_>,
+    socket: &mut WebSocket,
+    link: LinkId,
+    mut told: mpsc::Receiver<ToLink>,
+) {
+    let mut on_the_way: FuturesOrdered<Job> = FuturesOrdered::new();
+    // What a roster makes due comes here with its commit, before its answer: it is
+    // offered after `registered`, which is what a provider waits for first.
+    let mut rosters = 0_usize;
+    let mut held_back: VecDeque<Box<Delivery>> = VecDeque::new();
     let mut closing = app.closing.clone();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
@@ -123,22 +152,34 @@ async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut 
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 };
                 match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
-                    Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
-                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
+                    Do::Desk(link, provider, frame) => {
+                        let roster = matches!(frame, Frame::Register(..));
+                        rosters += usize::from(roster);
+                        let answer = job(app, link, provider, frame);
+                        on_the_way.push_back(Box::pin(async move { (answer.await, roster) }));
+                    }
+                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { (vec![frame], false) })),
                     Do::Close(reason) => return close(socket, &reason).await,
                     Do::Attach { .. } => return,
                 }
             }
-            Some(frames) = on_the_way.next(), if !on_the_way.is_empty() => {
+            Some((frames, roster)) = on_the_way.next(), if !on_the_way.is_empty() => {
                 for frame in frames {
                     if !send(socket, frame).await {
                         return;
                     }
                 }
+                rosters -= usize::from(roster);
+                while rosters == 0 && let Some(offer) = held_back.pop_front() {
+                    if !hand_over(app, socket, link, &offer).await {
+                        return;
+                    }
+                }
             }
             what = told.recv() => match what {
+                Some(ToLink::Offer(offer)) if rosters > 0 => held_back.push_back(offer),
                 Some(ToLink::Offer(offer)) => {
-                    if !send(socket, delivery::frame(&offer)).await {
+                    if !hand_over(app, socket, link, &offer).await {
                         return;
                     }
                 }
@@ -162,6 +203,22 @@ async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut 
             }
         }
     }
+}
+
+/// Offers a run. One caller's large words must not cost the provider its link: what
+/// does not fit a frame is refused here. False: the socket is gone.
+async fn hand_over(app: &App, socket: &mut WebSocket, link: LinkId, offer: &Delivery) -> bool {
+    let frame = delivery::frame(offer);
+    if frame.len() <= FRAME {
+        return send(socket, frame).await;
+    }
+    let run = offer.run.clone();
+    let reason = format!("run_input_too_large: {} bytes, a link carries {FRAME}", frame.len());
+    let refused = app.desk.ask(move |w, now| w.verdict(now, link, &run, Verdict::Refused(reason))).await;
+    if let Err(no) = refused {
+        tracing::error!(%no, run = %offer.run, "an offer too large could not be refused");
+    }
+    true
 }
 
 /// The desk's part of a frame, and what is answered.

@@ -1,5 +1,6 @@
 //! The integration tests: one binary, the promises by module.
 
+mod a2a;
 mod agui;
 mod cli;
 mod crash;

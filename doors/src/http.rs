@@ -40,6 +40,8 @@ pub fn router(app: App) -> Router {
         .merge(reads::routes())
         .merge(acts::routes())
         .merge(agui::routes())
+        // Before the layer: one set after it would answer browsers' preflights with 405.
+        .method_not_allowed_fallback(another_method)
         .layer(browsers)
         .merge(a2a::routes())
         .merge(link::routes())
@@ -49,10 +51,12 @@ pub fn router(app: App) -> Router {
             Problem::door(Door::RouteUnknown, "route: not known, GET /.well-known/wikala.json lists them")
                 .into_response()
         })
-        .method_not_allowed_fallback(|| async {
-            Problem::door(Door::MethodNotAllowed, "route: takes another method").into_response()
-        })
+        .method_not_allowed_fallback(another_method)
         .with_state(app)
+}
+
+async fn another_method() -> Response {
+    Problem::door(Door::MethodNotAllowed, "route: takes another method").into_response()
 }
 
 /// Ready: the record answers, the desk answers, and the house is not closing.

@@ -204,7 +204,12 @@ fn a_lease_ends_and_its_provider_comes_back() {
         let link = world.serve(&a());
         let held = [Holding { run: run.clone(), last_seq: 0 }];
         let told = both(&mut two, world.at(), |w, _| w.holding(link, &held), |w, now| w.tick(now));
-        let (Ok(resumed), Ok(())) = told else { panic!("{told:?}") };
+        // The third lost lease in a row withdraws the provider: then its link is closed too.
+        let resumed = match told {
+            (Ok(resumed), Ok(())) => resumed,
+            (Err(closed), Ok(())) if closed.code.as_str() == "run-unknown" => vec![],
+            other => panic!("{other:?}"),
+        };
         if resumed.is_empty() {
             assert_eq!(world.view(&run).reason.as_deref(), Some("provider_left_holding_it"));
             assert!(world.finish(link, &run).is_err());

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use wikala_doors::vectors::{VectorsError, check, fingerprint, generate};
 
@@ -107,4 +108,46 @@ fn revision_fingerprint_and_changelog_agree() {
     let line = format!("- revision {number} ({})", &told[.."sha256:".len() + 16]);
     let wire = changelog.split("### Wire").nth(1).unwrap_or_default();
     assert!(wire.lines().any(|known| known.starts_with(&line)), "CHANGELOG.md, Wire: {line} is missing");
+}
+
+/// The specification's examples are cases: each signature and token on the page is in some file.
+#[test]
+fn the_examples_of_the_specification_are_in_the_cases() {
+    let all: String = files(&checked_in()).iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
+    let page = fs::read_to_string(checked_in().join("WIRE.md")).unwrap();
+    let long =
+        |word: &&str| word.len() >= 128 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let examples: Vec<_> = page.split(|c: char| c.is_whitespace() || c == '"').filter(long).collect();
+    assert!(examples.len() >= 18, "{} examples", examples.len());
+    for example in examples {
+        assert!(all.contains(example), "{example} is in no case");
+    }
+}
+
+/// Two replayers written from WIRE.md, sharing nothing with this code.
+#[test]
+fn foreign_replayers_agree() {
+    let clients = root().join("tests/clients");
+    let python = root().join("tests/.clients/python/bin/python");
+    replayed(python.to_str().unwrap(), &clients.join("python/replay.py"));
+    replayed("node", &clients.join("node/replay.mjs"));
+}
+
+/// Runs a replayer; its closing line must be `N passed, 0 failed` with every case counted.
+fn replayed(program: &str, script: &Path) {
+    let run = match Command::new(program).arg(script).arg(checked_in()).output() {
+        Ok(run) => run,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: {program} is not installed, run tests/clients/setup.sh");
+            return;
+        }
+        Err(error) => panic!("{program}: {error}"),
+    };
+    let said = String::from_utf8_lossy(&run.stdout);
+    println!("{}: {}", script.display(), said.trim_end());
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    let last = said.trim_end().lines().last().unwrap_or_default();
+    let passed = last.strip_suffix(" passed, 0 failed").and_then(|count| count.parse::<usize>().ok());
+    // At least a case a file, and the 1,065 of one of them.
+    assert!(passed.is_some_and(|passed| passed >= files(&checked_in()).len() + 1064), "{last}");
 }

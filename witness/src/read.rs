@@ -298,6 +298,15 @@ impl Reader {
         Ok(self.store.entries(id, after, limit)?)
     }
 
+    /// What the callers said in a run, leg by leg.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn legs(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<Vec<Leg>, No> {
+        self.readable_run(id, viewer)?;
+        Ok(self.store.legs(id)?)
+    }
+
     /// Everything said in a run.
     ///
     /// # Errors

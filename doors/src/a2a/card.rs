@@ -1,72 +1,155 @@
-//! The agent card: the witness's own, made from the provider's registration. Its
-//! URLs and capabilities are ours; the rest is the provider's word.
+//! The agent card: the witness's own, about an agent it speaks for. Its addresses and
+//! capabilities are the witness's, whatever the provider wrote; the rest is the
+//! provider's. A provider's signature over a card would not hold over this one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock};
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wikala_chain::Digest;
+use wikala_witness::AgentView;
 
 use crate::answer::Problem;
-use crate::bag::{REFERENCE_ADDRESSED, URN};
-use crate::door;
+use crate::bag::URN;
+use crate::door::agent;
 use crate::house::App;
 
-/// How long a card may be cached, seconds.
-const MAX_AGE: &str = "public, max-age=60";
-/// What only we may say on our card.
-const OURS: [&str; 4] = ["supportedInterfaces", "capabilities", "signatures", "securityRequirements"];
+/// The reference's extension for interjections.
+pub const EXTENSION_INTERJECTION: &str = "https://github.com/hukaichun/funduq/ext/interjection/v1";
+/// How long a card may be kept without asking again.
+const MAX_AGE: &str = "max-age=60";
+/// Ours, or of A2A 0.3, or no longer true: never taken from a provider.
+const OURS: [&str; 9] = [
+    "supportedInterfaces",
+    "capabilities",
+    "signatures",
+    "url",
+    "interfaces",
+    "additionalInterfaces",
+    "preferredTransport",
+    "protocolVersion",
+    "supportsAuthenticatedExtendedCard",
+];
+/// How many cards' first times are remembered.
+const CARDS: usize = 4096;
 
-/// `GET …/.well-known/agent-card.json`. Never gated by a version header.
+/// `GET …/.well-known/agent-card.json`. Asked without any header, so nothing gates it.
 pub(super) async fn card(
     State(app): State<App>,
     Path((provider, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let agent = door::agent(&app, &provider, &name).await?;
+    let id = agent(&app, &provider, &name).await?;
     let now = app.desk.now();
-    let view = app.readers.read(move |reader| reader.agent(&agent, now)).await?;
+    let view = app.readers.read(move |reader| reader.agent(&id, now)).await?;
+    let body = words(&app, &view).to_string();
+    let digest = Digest::of(body.as_bytes());
+    let tag = format!("\"{}\"", digest.to_hex());
+    let modified = http_date(first_seen(digest, now.as_secs()));
+    let cache = [
+        (header::ETAG, tag.clone()),
+        (header::CACHE_CONTROL, MAX_AGE.to_owned()),
+        (header::LAST_MODIFIED, modified),
+        // Anyone may read it, a page in a browser too.
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*".to_owned()),
+    ];
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
+    if known.into_iter().any(|known| known == "*" || known == tag) {
+        return Ok((StatusCode::NOT_MODIFIED, cache).into_response());
+    }
+    Ok((cache, [(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn words(app: &App, view: &AgentView) -> Value {
     let registration: Value = serde_json::from_str(&view.registration).unwrap_or(Value::Null);
-    let (key, name) = (view.id.provider.to_hex(), view.id.name.as_str());
-    let description = registration["description"].as_str().filter(|text| !text.is_empty());
-    let description = description.unwrap_or("An agent behind a Wikala witness");
+    let name = view.id.name.as_str();
+    let fallback = format!("{name}, served by {}", view.id.provider.fingerprint());
+    let description = registration["description"].as_str().filter(|text| !text.is_empty()).unwrap_or(&fallback);
+    let mut card = json!({
+        "name": name,
+        "description": description,
+        "version": "0.1.0",
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{ "id": name, "name": name, "description": description, "tags": ["agent"] }],
+    });
+    if let (Some(card), Some(extra)) = (card.as_object_mut(), registration["agentCardExtra"].as_object()) {
+        merge(card, extra);
+    }
     let mut extensions = vec![json!({
-        "uri": URN, "required": false,
-        "description": "Chains, presenter proofs, answers and cancels in request metadata are verified and gated by this witness",
-        "params": { "witnessKey": app.public_key().to_hex(), "providerKey": key },
+        "uri": URN,
+        "description": "A witness stands between: it verifies the actor chain in the request's metadata, binds threads \
+                        to their head, and lets only an authority answer or stop a task.",
+        "required": false,
+        "params": { "witnessKey": app.public_key().to_hex() },
     })];
     if registration["takesInterjections"] == true {
         extensions.push(json!({
-            "uri": REFERENCE_ADDRESSED.trim_end_matches("/addressedRunId"), "required": false,
-            "description": "A message may join the live run it names",
+            "uri": EXTENSION_INTERJECTION,
+            "description": "Takes messages into a live turn: name its task in addressedRunId.",
+            "required": false,
         }));
     }
-    let mut card = json!({
-        "name": name, "description": description, "version": "0.1.0",
-        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
-        "skills": [{ "id": name, "name": name, "description": description, "tags": ["agent"] }],
+    card["supportedInterfaces"] = json!([{
+        "url": format!("{}/a2a/{}/{name}", app.settings.public_url, view.id.provider),
+        "protocolBinding": "JSONRPC",
+        "protocolVersion": "1.0",
+    }]);
+    card["capabilities"] = json!({
+        "streaming": true, "pushNotifications": false, "extendedAgentCard": false, "extensions": extensions,
     });
-    for (member, value) in registration["agentCardExtra"].as_object().into_iter().flatten() {
-        if !OURS.contains(&member.as_str()) {
-            card[member] = value.clone();
+    card
+}
+
+fn merge(card: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (name, value) in extra {
+        if !OURS.contains(&name.as_str()) && !value.is_null() {
+            card.insert(name.clone(), value.clone());
         }
     }
-    card["supportedInterfaces"] = json!([{
-        "url": format!("{}/a2a/{key}/{name}", app.settings.public_url),
-        "protocolBinding": "JSONRPC", "protocolVersion": "1.0",
-    }]);
-    card["capabilities"] =
-        json!({ "streaming": true, "pushNotifications": false, "extendedAgentCard": false, "extensions": extensions });
-    let body = card.to_string();
-    let etag = format!("\"{}\"", &Digest::of(body.as_bytes()).to_hex()[..32]);
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let fresh = known.is_some_and(|list| {
-        list.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag || tag.trim() == "*")
-    });
-    let head = [
-        (header::ETAG, etag),
-        (header::CACHE_CONTROL, MAX_AGE.to_owned()),
-        (header::CONTENT_TYPE, "application/json".to_owned()),
-    ];
-    Ok(if fresh { (StatusCode::NOT_MODIFIED, head).into_response() } else { (head, body).into_response() })
+}
+
+/// When this process first served a card under its tag, unix seconds.
+fn first_seen(card: Digest, now_s: u64) -> u64 {
+    static SEEN: OnceLock<Mutex<HashMap<[u8; 32], u64>>> = OnceLock::new();
+    let Ok(mut seen) = SEEN.get_or_init(Mutex::default).lock() else { return now_s };
+    if seen.len() >= CARDS {
+        seen.clear();
+    }
+    *seen.entry(*card.as_bytes()).or_insert(now_s)
+}
+
+/// `Tue, 01 Dec 2026 01:02:03 GMT` (RFC 9110 §5.6.7).
+fn http_date(at_s: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let at_s = at_s.min(253_402_300_799);
+    let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at_s);
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    let day = DAYS[(at_s / 86_400 % 7) as usize];
+    let month = text[5..7].parse::<usize>().ok().and_then(|month| MONTHS.get(month - 1)).unwrap_or(&"Jan");
+    format!("{day}, {} {month} {} {} GMT", &text[8..10], &text[..4], &text[11..19])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_http() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    fn a_provider_cannot_move_the_address() {
+        let mut card = json!({ "name": "a", "url": "x" }).as_object().cloned().unwrap();
+        let extra = json!({ "name": "b", "url": "http://evil/", "capabilities": {}, "iconUrl": "i", "version": null });
+        merge(&mut card, extra.as_object().unwrap());
+        assert_eq!(Value::from(card), json!({ "name": "b", "url": "x", "iconUrl": "i" }));
+    }
 }

@@ -1,189 +1,214 @@
-//! SendMessage and SendStreamingMessage: an utterance that opens a run, or, with the
-//! id of a waiting task, an answer to it. Never the one taken for the other.
+//! SendMessage: a message becomes a run, or the answer a run waits for.
 
-use serde_json::json;
-use serde_json::value::RawValue;
-use wikala_chain::{Digest, RawObject, json as strict};
-use wikala_witness::{
-    Answer, Dialect, ItemKind, Lane, Lineage, No, Place, Reply as Said, ReplyItem, RunId, ThreadId, Utterance, Words,
-};
+use wikala_chain::PublicKey;
+use wikala_witness::{Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
 
-use super::{Call, Refused, Reply, invalid, params, stream, tasks};
-use crate::answer::{Method, Problem};
-use crate::bag::{self, Bag};
-use crate::door;
+use super::draft::{Draft, Told};
+use super::fields::Fields;
+use super::refused::Refused;
+use super::rpc::{Call, Said, no_push};
+use super::task::{Sheet, Show, object, task};
+use super::words::Message;
+use crate::answer::{Door, Problem};
+use crate::bag::Bag;
+use crate::fanout::Tail;
+use crate::house::App;
 
-/// What a send came to.
-pub(super) struct Landed {
+/// What a message came to: a run, and where its part of the record begins.
+pub(super) struct Entered {
     pub(super) run: RunId,
-    /// The stream begins after this entry.
+    pub(super) thread: ThreadId,
     pub(super) after: u64,
-    /// Nothing new began: show the task as it is.
+    /// The same act with the same answer came before.
     pub(super) replayed: bool,
+    pub(super) show: Show,
+    at_once: bool,
 }
 
-/// The parts of the params that matter here.
-struct Sending {
-    message: RawObject,
-    bag: Bag,
-    task: Option<String>,
-    context: Option<String>,
-    return_at_once: bool,
-    history: Option<usize>,
+/// `SendMessage`: waits until the run has ended or asks, unless told to return at once.
+pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
+    let entered = enter(call).await?;
+    let Entered { run, thread, .. } = &entered;
+    settle(call, &entered)
+        .await
+        .map(|task| Said::Whole(object(&[("task", task)]), Some((run.clone(), thread.clone()))))
+        .map_err(|refused| refused.about(run.as_str()))
 }
 
-pub(super) async fn send(call: Call) -> Result<Reply, Refused> {
-    let sending = read(&call)?;
-    let (at_once, history) = (sending.return_at_once, sending.history);
-    let landed = land(&call, sending).await?;
-    if !at_once && !landed.replayed {
-        stream::until_settled(&call.app, &landed.run, landed.after).await?;
+async fn settle(call: &Call, entered: &Entered) -> Result<String, Refused> {
+    let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    // A replayed act is told how the task stands now, not made to wait for it again.
+    let now_is_enough = entered.at_once || entered.replayed;
+    if now_is_enough {
+        let (draft, sheet) = read(&call.app, &entered.run, Some(call.agent.provider)).await?;
+        return Ok(task(&draft, &sheet, entered.show));
     }
-    let (task, view) = tasks::snapshot(&call.app, &landed.run, None, history, true).await?;
-    Ok(Reply::About(json!({ "task": task }), Box::new(view)))
+    loop {
+        let Some(told) = story.next().await? else { return Err(closing().into()) };
+        let settled = told.iter().any(|told| matches!(told, Told::Paused | Told::Ended));
+        if story.draft.seq > entered.after && settled {
+            return Ok(task(&story.draft, &story.sheet().await?, entered.show));
+        }
+    }
 }
 
-pub(super) async fn stream(call: Call) -> Result<Reply, Refused> {
-    // A place for the stream first: a refused stream must not have opened a run.
-    let place = call.app.limits.stream(call.knock.peer)?;
-    let sending = read(&call)?;
-    let history = sending.history;
-    let landed = land(&call, sending).await?;
-    stream::begin(&call, &landed.run, Some(landed.after), true, history, place).await
+/// The house closes, the run does not.
+pub(super) fn closing() -> Problem {
+    Problem::door(Door::ShuttingDown, "house: closing, the task goes on, ask for it again in a moment")
 }
 
-fn read(call: &Call) -> Result<Sending, Refused> {
-    let message = params::object(&call.params, "message")?.ok_or_else(|| invalid("message", "missing"))?;
-    if params::text(&message, "messageId")?.is_none() {
-        return Err(invalid("message.messageId", "missing"));
-    }
-    match params::raw(&message, "role") {
-        Some("\"ROLE_USER\"" | "\"ROLE_AGENT\"" | "1" | "2") => {}
-        _ => return Err(invalid("message.role", "neither ROLE_USER nor ROLE_AGENT")),
-    }
-    let parts: Vec<&RawValue> = serde_json::from_str(params::raw(&message, "parts").unwrap_or("[]"))
-        .map_err(|_| invalid("message.parts", "not a list"))?;
-    if parts.is_empty() {
-        return Err(invalid("message.parts", "empty, send at least one part"));
-    }
-    let configuration = params::object(&call.params, "configuration")?.unwrap_or_default();
-    let mut bag = Bag::read(params::raw(&call.params, "metadata"), &call.app.cache)?;
-    if let Some(members) = params::object(&message, "metadata")? {
-        // The reference's clients name the run they interject into here.
-        let addressed = members.get(bag::REFERENCE_ADDRESSED).and_then(|raw| strict::string(raw.get()));
-        bag.addressed = bag.addressed.take().or(addressed);
-    }
-    Ok(Sending {
-        task: params::text(&message, "taskId")?,
-        context: params::text(&message, "contextId")?,
-        message,
-        bag,
-        return_at_once: params::flag(&configuration, "returnImmediately")?,
-        history: params::number(&configuration, "historyLength")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+/// Hands a message to the desk.
+pub(super) async fn enter(call: &Call) -> Result<Entered, Refused> {
+    let params = call.params()?;
+    let message = Message::read(&params)?;
+    let task = message.task.clone();
+    let entered = hand_in(call, &params, message).await;
+    entered.map_err(|refused| match task {
+        Some(task) => refused.about(&task),
+        None => refused,
     })
 }
 
-async fn land(call: &Call, sending: Sending) -> Result<Landed, Refused> {
-    match sending.task.clone() {
-        Some(task) => answer(call, sending, &task).await,
-        None => speak(call, sending).await,
+async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Entered, Refused> {
+    let configuration = params.inner("configuration")?;
+    let mut show = Show { history: None, artifacts: true };
+    let mut at_once = false;
+    if let Some(configuration) = &configuration {
+        show.history = configuration.count("historyLength")?;
+        at_once = configuration.flag("returnImmediately")?;
+        if configuration.raw("taskPushNotificationConfig").is_some() {
+            // Silence would let the caller wait for a call that never comes.
+            return Err(no_push());
+        }
+    }
+    let bag = Bag::read(params.raw("metadata"), &call.app.cache)?;
+    let words = Words { dialect: Dialect::A2a, text: call.raw_params().into() };
+    match &message.task {
+        Some(task) => {
+            let run = RunId::parse(task).ok_or_else(|| Refused::no_task(task))?;
+            let answered = answer(call, run, &message, &bag, words).await?;
+            let (run, thread) = (answered.run, answered.thread);
+            Ok(Entered { run, thread, after: answered.after, replayed: answered.replayed, show, at_once })
+        }
+        None => {
+            let opened = speak(call, message, bag, words).await?;
+            Ok(Entered { run: opened.run, thread: opened.thread, after: 0, replayed: false, show, at_once })
+        }
     }
 }
 
-async fn speak(call: &Call, sending: Sending) -> Result<Landed, Refused> {
+async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Result<wikala_witness::Opened, Refused> {
+    let place = match &message.context {
+        None => Place::New,
+        Some(context) => Place::Thread(ThreadId::parse(context).ok_or_else(|| {
+            Refused::field("message.contextId", "not a thread of this agent, leave it out to begin one")
+        })?),
+    };
     let signer = call.knock.signer(&call.app)?;
     let vouched = call.knock.vouched(&call.app)?;
-    if sending.bag.is_anonymous() && signer.is_none() && vouched.is_none() {
+    if bag.is_anonymous() && signer.is_none() && vouched.is_none() {
         call.knock.anonymous_run(&call.app)?;
     }
-    let place =
-        match &sending.context {
-            None => Place::New,
-            Some(context) => Place::Thread(ThreadId::parse(context).ok_or_else(|| {
-                invalid("message.contextId", "not a context of this agent, leave it out to begin one")
-            })?),
-        };
+    let caller = bag.caller(&call.app.public_key(), &call.agent, signer, vouched)?;
     let said = Utterance {
         agent: call.agent.clone(),
         place,
-        caller: sending.bag.caller(&call.app.public_key(), &call.agent, signer, vouched)?,
-        words: Words { dialect: Dialect::A2a, text: call.words.as_str().into() },
-        lineage: Lineage {
-            reference: params::texts(&sending.message, "referenceTaskIds")?.into_iter().next(),
-            parent_run: None,
-        },
-        vouchers: sending.bag.vouchers.clone(),
-        addressed: sending.bag.addressed.clone(),
+        caller,
+        words,
+        lineage: Lineage { reference: message.reference, parent_run: None },
+        vouchers: bag.vouchers.take(),
+        addressed: bag.addressed.take().or(message.addressed),
         client_run: None,
     };
-    let opened = call.app.desk.ask(move |witness, now| witness.speak(now, said)).await?;
-    Ok(Landed { run: opened.run, after: 0, replayed: false })
+    Ok(call.app.desk.ask(move |witness, now| witness.speak(now, said)).await?)
 }
 
-async fn answer(call: &Call, sending: Sending, task: &str) -> Result<Landed, Refused> {
-    let about = |problem: Problem| Refused(problem.jsonrpc(Method::Other, Some(task)));
-    let run = door::run_id(task).map_err(about)?;
-    // A context that is not the task's is refused before anything is written.
-    let known = run.clone();
-    let view =
-        call.app.readers.read(move |reader| reader.run_for_operator(&known)).await.map_err(|no| about(no.into()))?;
-    if view.agent != call.agent {
-        return Err(about(Problem::record(wikala_witness::Code::RunUnknown, format!("run: {run} is not known here"))));
-    }
-    if sending.context.as_deref().is_some_and(|context| context != view.thread.as_str()) {
-        return Err(invalid("message.contextId", "not the context of this task, leave it out"));
-    }
+async fn answer(
+    call: &Call,
+    run: RunId,
+    message: &Message,
+    bag: &Bag,
+    words: Words,
+) -> Result<wikala_witness::Answered, Refused> {
+    // Signatures first, then the target: wire.md, one order of checks everywhere.
+    let act = bag.resolve_act(run.as_str())?;
     let signer = call.knock.signer(&call.app)?;
-    let parts = params::raw(&sending.message, "parts").unwrap_or("[]");
+    let certificate = bag.consented(signer.as_ref());
+    let target = run.clone();
+    // Not a read for the caller, who learns nothing of it: what belongs to whom.
+    let provider = Some(call.agent.provider);
+    let view = call.app.readers.read(move |reader| reader.run(&target, provider)).await?;
+    if view.agent != call.agent {
+        return Err(Refused::no_task(run.as_str()));
+    }
+    if message.context.as_deref().is_some_and(|context| context != view.thread.as_str()) {
+        return Err(Refused::field("message.contextId", "not the context of this task, leave it out"));
+    }
+    if !message.by_user {
+        return Err(Refused::field("message.role", "an answer speaks for the user, send ROLE_USER"));
+    }
     let answer = Answer {
         agent: Some(call.agent.clone()),
-        run: run.clone(),
+        run,
         lane: Lane::Message,
-        reply: reply(parts),
-        digest: Digest::of(parts.as_bytes()),
-        act: sending.bag.resolve_act(run.as_str()).map_err(about)?,
-        certificate: sending.bag.consented(signer.as_ref()),
-        caller: wikala_witness::Caller::default(),
-        words: Words { dialect: Dialect::A2a, text: call.words.as_str().into() },
+        reply: message.reply(),
+        digest: message.digest(),
+        act,
+        certificate,
+        // A valid act is the whole right, and without one this lane has none: who
+        // stands at the door changes nothing, so no presenter is spent here.
+        caller: Caller::default(),
+        words,
     };
-    let done = call.app.desk.ask(move |witness, now| witness.answer(now, answer)).await;
-    let done = done.map_err(|no: No| about(no.into()))?;
-    Ok(Landed { run: done.run, after: done.after, replayed: done.replayed })
+    Ok(call.app.desk.ask(move |witness, now| witness.answer(now, answer)).await?)
 }
 
-/// A message read as an answer, in both ways it may be meant: one text or data part
-/// is the value of a single open item; one data part may hold entries for several.
-fn reply(parts: &str) -> Said {
-    let list: Vec<&RawValue> = serde_json::from_str(parts).unwrap_or_default();
-    let [only] = list.as_slice() else { return Said::default() };
-    let Ok(part) = RawObject::parse(only.get()) else { return Said::default() };
-    if let Some(text) = part.get("text") {
-        return Said { items: Vec::new(), single: Some(text.get().to_owned()) };
+/// The task as it stands: the entries, and what was read after them.
+pub(super) async fn read(app: &App, run: &RunId, viewer: Option<PublicKey>) -> Result<(Draft, Sheet), Refused> {
+    let run = run.clone();
+    let (turn, view) =
+        app.readers.read(move |reader| Ok::<_, No>((reader.turn(&run, viewer)?, reader.run(&run, viewer)?))).await?;
+    Ok((Draft::of(&turn.entries), Sheet { view, legs: turn.legs }))
+}
+
+/// A run followed through its record.
+pub(super) struct Story {
+    pub(super) draft: Draft,
+    app: App,
+    run: RunId,
+    viewer: Option<PublicKey>,
+    tail: Tail,
+}
+
+impl Story {
+    /// Follows a run from where a draft stands, for somebody whom the desk let in: its
+    /// reads go by the provider's right, for `--reads parties` knows callers by their
+    /// request's signature only.
+    pub(super) fn of(app: &App, run: RunId, draft: Draft, provider: PublicKey) -> Result<Story, Refused> {
+        Self::seen_by(app, run, draft, Some(provider))
     }
-    let Some(data) = part.get("data").map(RawValue::get) else { return Said::default() };
-    Said { items: entries(data), single: Some(data.to_owned()) }
-}
 
-/// Resume entries, as a list or under `resume`.
-fn entries(data: &str) -> Vec<ReplyItem> {
-    let list = match RawObject::parse(data) {
-        Ok(object) => object.get("resume").map(|raw| raw.get().to_owned()).unwrap_or_default(),
-        Err(_) => data.to_owned(),
-    };
-    let entries: Vec<&RawValue> = serde_json::from_str(&list).unwrap_or_default();
-    entries
-        .into_iter()
-        .filter_map(|entry| {
-            let entry = RawObject::parse(entry.get()).ok()?;
-            let id = entry.get("interruptId").or_else(|| entry.get("toolCallId"))?;
-            let abandoned = entry.get("status").is_some_and(|raw| raw.get() == "\"cancelled\"");
-            let payload = entry.get("payload").or_else(|| entry.get("content")).map(|raw| raw.get().to_owned());
-            Some(ReplyItem {
-                id: strict::string(id.get())?,
-                kind: ItemKind::Interrupt,
-                abandoned,
-                payload: payload.filter(|_| !abandoned),
+    /// Follows a run as its viewer may read it.
+    pub(super) fn seen_by(app: &App, run: RunId, draft: Draft, viewer: Option<PublicKey>) -> Result<Story, Refused> {
+        let tail = Tail::of(app, run.clone(), draft.seq).ok_or_else(closing)?;
+        Ok(Story { draft, app: app.clone(), run, viewer, tail })
+    }
+
+    /// Hears the next entry; `None` when the house closes.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Told>>, Refused> {
+        let recorded = self.tail.next().await?;
+        Ok(recorded.map(|recorded| self.draft.hear(&recorded)))
+    }
+
+    /// What is read beside the entries heard so far.
+    pub(super) async fn sheet(&self) -> Result<Sheet, Refused> {
+        let (run, viewer) = (self.run.clone(), self.viewer);
+        Ok(self
+            .app
+            .readers
+            .read(move |reader| {
+                Ok::<_, No>(Sheet { legs: reader.legs(&run, viewer)?, view: reader.run(&run, viewer)? })
             })
-        })
-        .collect()
+            .await?)
+    }
 }

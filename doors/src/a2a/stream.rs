@@ -1,116 +1,121 @@
-//! Streams of a task: the snapshot first, then what follows, each event a whole
-//! JSON-RPC response.
+//! SendStreamingMessage and SubscribeToTask. Each event is a whole JSON-RPC envelope;
+//! the first is the task. A stream ends with a last word or with an error frame,
+//! never by falling silent in the middle: clients take that for a clean end.
 
-use serde_json::{Value, json};
-use wikala_witness::{Entry, Mark, RunId};
+use serde_json::Value;
+use wikala_witness::RunId;
 
-use super::teller::{Pause, Teller};
-use super::{Call, Refused, Reply, envelope_text, invalid, name_run, params};
-use crate::answer::{A2a, Door, Method, Problem};
-use crate::door;
-use crate::fanout::Tail;
-use crate::house::App;
+use super::draft::{Draft, Told};
+use super::refused::Refused;
+use super::rpc::{Call, Said, error_frame, name_run};
+use super::send::{Story, closing, enter, read};
+use super::task::{Sheet, Show, event, object, task};
+use crate::answer::{A2a, Method, Problem};
 use crate::limits::StreamPlace;
-use crate::sse;
+use crate::sse::{self, Out};
 
-/// Waits until a run pauses or ends after an entry.
-pub(super) async fn until_settled(app: &App, run: &RunId, after: u64) -> Result<(), Refused> {
-    let mut tail = Tail::of(app, run.clone(), after).ok_or_else(closing)?;
-    loop {
-        match tail.next().await? {
-            None => return Err(closing().into()),
-            Some(recorded) => {
-                if let Entry::Mark(Mark::Paused { .. } | Mark::Ended { .. }) = recorded.entry {
+/// `SendStreamingMessage`: from the opening, or from the answer, to the next pause or
+/// the end. A replayed answer is told the same continuation again.
+pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
+    // Before the message is handed in: a run nobody may watch should not begin.
+    let place = call.app.limits.stream(call.knock.peer)?;
+    let entered = enter(call).await?;
+    let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    // Errors before the first event are plain answers, so it is heard before the stream begins.
+    while story.draft.seq <= entered.after {
+        if story.next().await?.is_none() {
+            return Err(Refused::from(closing()).about(entered.run.as_str()));
+        }
+    }
+    let sheet = story.sheet().await?;
+    Ok(begin(call, story, sheet, entered.show, true, place))
+}
+
+/// `SubscribeToTask`: the task as it is, then what follows; a pause does not end it.
+pub(super) async fn subscribe(call: &Call) -> Result<Said, Refused> {
+    let id = call.params()?.required("id")?;
+    let watch = async {
+        let run = RunId::parse(&id).ok_or_else(|| Refused::no_task(&id))?;
+        let viewer = call.knock.viewer(&call.app).await?;
+        let (draft, sheet) = read(&call.app, &run, viewer).await?;
+        if sheet.view.agent != call.agent {
+            return Err(Refused::no_task(&id));
+        }
+        if draft.state.is_terminal() {
+            let sentence = "task: has ended, GetTask reads it";
+            return Err(Refused::protocol(A2a::UnsupportedOperation, sentence));
+        }
+        let place = call.app.limits.stream(call.knock.peer)?;
+        let story = Story::seen_by(&call.app, run, draft, viewer)?;
+        Ok(begin(call, story, sheet, Show { history: None, artifacts: true }, false, place))
+    };
+    watch.await.map_err(|refused: Refused| refused.about(&id))
+}
+
+fn begin(call: &Call, story: Story, sheet: Sheet, show: Show, ends_at_pause: bool, place: StreamPlace) -> Said {
+    let (out, mut response) = sse::response(call.app.settings.keep_alive);
+    name_run(&mut response, &sheet.view.run, &sheet.view.thread);
+    let teller = Teller { id: call.id.clone(), out, sheet, ends_at_pause };
+    tokio::spawn(async move {
+        let _place = place;
+        // Gone or told: either way there is nobody to tell any more. The run goes on.
+        let _ = teller.tell(story, show).await;
+    });
+    Said::Stream(response)
+}
+
+/// The writing side of one stream.
+struct Teller {
+    id: String,
+    out: Out,
+    sheet: Sheet,
+    ends_at_pause: bool,
+}
+
+impl Teller {
+    async fn tell(mut self, mut story: Story, show: Show) -> Result<(), sse::Gone> {
+        let first = object(&[("task", task(&story.draft, &self.sheet, show))]);
+        self.result(&first).await?;
+        loop {
+            let told = tokio::select! {
+                told = story.next() => told,
+                () = self.out.gone() => return Ok(()),
+            };
+            let told = match told {
+                Ok(Some(told)) => told,
+                Ok(None) => return self.error(closing()).await,
+                Err(refused) => return self.refused(&refused).await,
+            };
+            for told in told {
+                let last = match told {
+                    Told::Ended => true,
+                    Told::Paused => self.ends_at_pause,
+                    _ => false,
+                };
+                if matches!(told, Told::Paused) {
+                    match story.sheet().await {
+                        Ok(sheet) => self.sheet = sheet,
+                        Err(refused) => return self.refused(&refused).await,
+                    }
+                }
+                self.result(&event(&told, &story.draft, &self.sheet)).await?;
+                if last {
                     return Ok(());
                 }
             }
         }
     }
-}
 
-/// The run goes on without its caller; the sentence says how to find it again.
-fn closing() -> Problem {
-    Problem::door(Door::ShuttingDown, "house: closing, the task goes on, get it by its id in a moment")
-}
-
-/// SubscribeToTask.
-pub(super) async fn subscribe(call: Call) -> Result<Reply, Refused> {
-    let place = call.app.limits.stream(call.knock.peer)?;
-    let id = params::text(&call.params, "id")?.ok_or_else(|| invalid("id", "missing"))?;
-    let about = |problem: Problem| Refused(problem.jsonrpc(Method::Other, Some(&id)));
-    let run = door::run_id(&id).map_err(about)?;
-    let viewer = call.knock.viewer(&call.app).await?;
-    let (known, agent) = (run.clone(), call.agent.clone());
-    let view = call.app.readers.read(move |reader| reader.run(&known, viewer)).await.map_err(|no| about(no.into()))?;
-    if view.agent != agent {
-        return Err(about(Problem::record(wikala_witness::Code::RunUnknown, format!("run: {run} is not known here"))));
+    async fn result(&self, result: &str) -> Result<(), sse::Gone> {
+        self.out.data(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", self.id)).await
     }
-    if view.status.is_terminal() {
-        return Err(Refused(A2a::UnsupportedOperation.error("task: it has ended, get it instead", Some(&id))));
-    }
-    begin(&call, &run, None, false, None, place).await
-}
 
-/// Begins a stream: the task as of `after` (now, without it), then every event.
-pub(super) async fn begin(
-    call: &Call,
-    run: &RunId,
-    after: Option<u64>,
-    closes_on_pause: bool,
-    history: Option<usize>,
-    place: StreamPlace,
-) -> Result<Reply, Refused> {
-    let app = call.app.clone();
-    let known = run.clone();
-    let (view, turn) = app
-        .readers
-        .read(move |reader| {
-            let view = reader.run_for_operator(&known)?;
-            Ok((view, reader.turn_for_operator(&known)?))
-        })
-        .await?;
-    let mut teller = Teller::up_to(&view, &turn, after.unwrap_or(u64::MAX));
-    let first = json!({ "task": teller.task(&view, &turn.legs, history, true) });
-    let mut tail = Tail::of(&app, run.clone(), teller.seq).ok_or_else(closing)?;
-    let (out, mut response) = sse::response(app.settings.keep_alive);
-    name_run(response.headers_mut(), &view);
-    let id = call.id.clone();
-    tokio::spawn(async move {
-        let _place = place;
-        let event = |result: &Value| envelope_text(&id, "result", result);
-        if out.data(&event(&first)).await.is_err() {
-            return;
-        }
-        loop {
-            let recorded = tokio::select! {
-                recorded = tail.next() => recorded,
-                () = out.gone() => return,
-            };
-            let recorded = match recorded {
-                Ok(Some(recorded)) => recorded,
-                // Never a clean end while the task goes on: both SDKs take one for success.
-                Ok(None) => {
-                    let _ = out.data(&envelope_text(&id, "error", &closing().jsonrpc(Method::Other, None))).await;
-                    return;
-                }
-                Err(no) => {
-                    let error = Problem::from(no).jsonrpc(Method::Other, None);
-                    let _ = out.data(&envelope_text(&id, "error", &error)).await;
-                    return;
-                }
-            };
-            let (events, pause) = teller.hear(&recorded);
-            for result in &events {
-                if out.data(&event(result)).await.is_err() {
-                    return;
-                }
-            }
-            match pause {
-                Pause::Terminal => return,
-                Pause::Interrupted if closes_on_pause => return,
-                _ => {}
-            }
-        }
-    });
-    Ok(Reply::Stream(response))
+    async fn error(&self, problem: Problem) -> Result<(), sse::Gone> {
+        self.refused(&Refused::from(problem).about(self.sheet.view.run.as_str())).await
+    }
+
+    async fn refused(&self, refused: &Refused) -> Result<(), sse::Gone> {
+        let error: Value = refused.error(Method::Other);
+        self.out.data(&error_frame(&self.id, &error)).await
+    }
 }

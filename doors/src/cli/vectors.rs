@@ -2,9 +2,20 @@
 
 use super::VectorsCommand;
 use crate::exit::Failure;
+use crate::vectors::{VectorsError, check, generate};
 
 /// `vectors check|generate [DIR]`.
 pub(super) fn run(command: VectorsCommand) -> Result<(), Failure> {
-    let (VectorsCommand::Check { dir } | VectorsCommand::Generate { dir }) = command;
-    Err(Failure::environment(format!("vectors: {} is left alone, this build has no generator", dir.display())))
+    let done = match &command {
+        VectorsCommand::Check { dir } => check(dir),
+        VectorsCommand::Generate { dir } => generate(dir),
+    };
+    match done {
+        Ok(summary) => {
+            println!("{summary}");
+            Ok(())
+        }
+        Err(error @ VectorsError::Differ(_)) => Err(Failure::refused(error.to_string())),
+        Err(error @ VectorsError::File { .. }) => Err(Failure::environment(error.to_string())),
+    }
 }

@@ -1,7 +1,6 @@
 //! A link's socket: reads frames, hands jobs to the desk in arrival order, writes
 //! what comes back. Many jobs may be on their way; their order never changes.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -33,8 +32,6 @@ const REFUSED: u16 = 1008;
 
 /// What a job answers: frames, in order.
 type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
-/// A job under way, and whether it is a roster.
-type Job = Pin<Box<dyn Future<Output = (Vec<String>, bool)> + Send>>;
 
 static PLACES: Semaphore = Semaphore::const_new(SOCKETS);
 
@@ -127,11 +124,7 @@ async fn talk(
     link: LinkId,
     mut told: mpsc::Receiver<ToLink>,
 ) {
-    let mut on_the_way: FuturesOrdered<Job> = FuturesOrdered::new();
-    // What a roster makes due comes here with its commit, before its answer: it is
-    // offered after `registered`, which is what a provider waits for first.
-    let mut rosters = 0_usize;
-    let mut held_back: VecDeque<Box<Delivery>> = VecDeque::new();
+    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
     let mut closing = app.closing.clone();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
@@ -152,32 +145,32 @@ async fn talk(
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 };
                 match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
-                    Do::Desk(link, provider, frame) => {
-                        let roster = matches!(frame, Frame::Register(..));
-                        rosters += usize::from(roster);
-                        let answer = job(app, link, provider, frame);
-                        on_the_way.push_back(Box::pin(async move { (answer.await, roster) }));
+                    // A new roster makes offers due at once: they must not overtake the
+                    // answer that says it is registered.
+                    Do::Desk(link, provider, frame @ Frame::Register(..)) => {
+                        on_the_way.push_back(job(app, link, provider, frame));
+                        while let Some(frames) = on_the_way.next().await {
+                            for frame in frames {
+                                if !send(socket, frame).await {
+                                    return;
+                                }
+                            }
+                        }
                     }
-                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { (vec![frame], false) })),
+                    Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
+                    Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
                     Do::Close(reason) => return close(socket, &reason).await,
                     Do::Attach { .. } => return,
                 }
             }
-            Some((frames, roster)) = on_the_way.next(), if !on_the_way.is_empty() => {
+            Some(frames) = on_the_way.next(), if !on_the_way.is_empty() => {
                 for frame in frames {
                     if !send(socket, frame).await {
                         return;
                     }
                 }
-                rosters -= usize::from(roster);
-                while rosters == 0 && let Some(offer) = held_back.pop_front() {
-                    if !hand_over(app, socket, link, &offer).await {
-                        return;
-                    }
-                }
             }
             what = told.recv() => match what {
-                Some(ToLink::Offer(offer)) if rosters > 0 => held_back.push_back(offer),
                 Some(ToLink::Offer(offer)) => {
                     if !hand_over(app, socket, link, &offer).await {
                         return;

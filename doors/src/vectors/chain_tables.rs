@@ -4,7 +4,7 @@
 /// Name, why, the value where a chain stands, code, hop.
 pub(super) const LISTS: [(&str, &str, &str, &str, Option<usize>); 7] = [
     ("chain_empty", "no chain is written by leaving it out", "[]", "chain-empty", None),
-    ("chain_is_object", "a list", "{}", "chain-not-a-list", None),
+    ("chain_is_object", "a list", "{\"a\":1}", "chain-not-a-list", None),
     ("chain_is_text", "a list", "\"abc\"", "chain-not-a-list", None),
     ("chain_is_number", "a list", "0", "chain-not-a-list", None),
     ("chain_is_false", "only null stands for no chain", "false", "chain-not-a-list", None),

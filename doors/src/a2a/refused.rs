@@ -1,0 +1,84 @@
+//! A no on its way to a JSON-RPC caller, before it has a number.
+
+use serde_json::{Value, json};
+use wikala_chain::JsonError;
+use wikala_witness::No;
+
+use crate::answer::{A2a, Method, Problem};
+
+/// A no of this door, with the task it is about.
+#[derive(Debug)]
+pub(super) struct Refused {
+    kind: Box<Kind>,
+    task: Option<String>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The house's own, by its code.
+    House(Problem),
+    /// The protocol's.
+    Protocol(A2a, String),
+    /// A field of the request: where, and what is wrong with it.
+    Field(String, String),
+}
+
+impl Refused {
+    /// One of the protocol's own errors.
+    pub(super) fn protocol(kind: A2a, sentence: impl Into<String>) -> Self {
+        Refused { kind: Box::new(Kind::Protocol(kind, sentence.into())), task: None }
+    }
+
+    /// A field that cannot be read as it must.
+    pub(super) fn field(place: impl Into<String>, fact: impl Into<String>) -> Self {
+        Refused { kind: Box::new(Kind::Field(place.into(), fact.into())), task: None }
+    }
+
+    /// A task that is not known here; of another agent is told alike.
+    pub(super) fn no_task(id: &str) -> Self {
+        Self::protocol(A2a::TaskNotFound, "task: not known here").about(id)
+    }
+
+    /// Names the task this is about.
+    pub(super) fn about(mut self, task: &str) -> Self {
+        self.task.get_or_insert_with(|| task.to_owned());
+        self
+    }
+
+    /// The JSON-RPC error object.
+    pub(super) fn error(&self, method: Method) -> Value {
+        let task = self.task.as_deref();
+        match &*self.kind {
+            Kind::House(problem) => problem.jsonrpc(method, task),
+            Kind::Protocol(kind, sentence) => kind.error(sentence, task),
+            Kind::Field(place, fact) => {
+                let mut error = A2a::InvalidParams.error(&format!("{place}: {fact}"), task);
+                if let Some(list) = error["data"].as_array_mut() {
+                    list.push(json!({
+                        "@type": "type.googleapis.com/google.rpc.BadRequest",
+                        "fieldViolations": [{ "field": place, "description": fact }],
+                    }));
+                }
+                error
+            }
+        }
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Refused { kind: Box::new(Kind::House(problem)), task: None }
+    }
+}
+
+impl From<No> for Refused {
+    fn from(no: No) -> Self {
+        Problem::from(no).into()
+    }
+}
+
+impl From<JsonError> for Refused {
+    fn from(error: JsonError) -> Self {
+        Problem::from(error).into()
+    }
+}

@@ -115,7 +115,8 @@ fn revision_fingerprint_and_changelog_agree() {
 fn the_examples_of_the_specification_are_in_the_cases() {
     let all: String = files(&checked_in()).iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
     let page = fs::read_to_string(checked_in().join("WIRE.md")).unwrap();
-    let long = |word: &&str| word.len() >= 128 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let long =
+        |word: &&str| word.len() >= 128 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     let examples: Vec<_> = page.split(|c: char| c.is_whitespace() || c == '"').filter(long).collect();
     assert!(examples.len() >= 18, "{} examples", examples.len());
     for example in examples {

@@ -636,6 +636,24 @@ fn a_provider_that_fails_while_it_waits_answers_nothing() {
 }
 
 #[test]
+fn a_provider_that_speaks_no_protocol_fails_its_run_once() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    for (stopped, ends) in [(false, Status::Failed), (true, Status::Cancelled)] {
+        let opened = world.open(&a());
+        world.take();
+        if stopped {
+            world.stop_by(&opened.run, &head()).expect("asked");
+        }
+        world.run(|w, now| w.fail(now, link, &opened.run, "malformed")).expect("on record");
+        let view = world.view(&opened.run);
+        assert_eq!((view.status, view.reason.as_deref()), (ends, Some("malformed")));
+        assert_eq!(code(world.run(|w, now| w.fail(now, link, &opened.run, "again"))), "run-ended");
+        world.finish(link, &opened.run).expect("finished");
+    }
+}
+
+#[test]
 fn a_waiting_ask_can_be_cancelled_by_its_authority() {
     let mut world = World::new();
     let (_, opened) = world.waiting(&["q1"]);

@@ -257,3 +257,23 @@ async fn large_words_cost_the_provider_nothing() {
     let (run, _) = speak(&house, &key, "a", "small").await;
     assert_eq!(peer.take().await["runId"], run.as_str());
 }
+
+#[tokio::test]
+async fn last_words_before_a_goodbye_are_on_record() {
+    let house = TestHouse::open().await;
+    let key = key(3);
+    for round in 0..20 {
+        let mut peer = Peer::attach(&house, &key, &["a"]).await;
+        let (run, _) = speak(&house, &key, "a", &format!("hi {round}")).await;
+        peer.take().await;
+        peer.say(&run, started(), Some(1)).await;
+        for seq in 2..40 {
+            peer.say(&run, json!({ "type": "A" }), Some(seq)).await;
+        }
+        peer.say(&run, finished(), Some(40)).await;
+        peer.finish(&run).await;
+        drop(peer);
+        until_attached(&house, 0).await;
+        assert_eq!(view(&house, &run).await.status.as_str(), "completed", "{round}");
+    }
+}

@@ -155,7 +155,9 @@ fn a_pause_without_ids_is_named_by_run_and_ordinal() {
 /// Whether it waits, runs or has ended: an outsider hears the same.
 #[test]
 fn p09_authority_comes_before_state() {
-    let mut world = World::new();
+    // Where reads are open the state is no secret, and an unsigned message to a task that
+    // waits for nothing is told so (`run-ended`); everywhere else nobody learns it here.
+    let mut world = World::with(Policy { reads: ReadPolicy::Parties, ..Policy::default() });
     let link = world.serve(&a());
     let opened = world.open(&a());
     let to = agent(&a());
@@ -631,6 +633,24 @@ fn a_provider_that_fails_while_it_waits_answers_nothing() {
     assert_eq!((view.status, view.asks[0].closed_as.as_deref()), (Status::Failed, Some("failed")));
     assert_eq!(view.asks[0].answered_by, None);
     assert_eq!(code(world.answer_by(&opened.run, "1", &head())), "no-open-ask");
+}
+
+#[test]
+fn a_provider_that_speaks_no_protocol_fails_its_run_once() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    for (stopped, ends) in [(false, Status::Failed), (true, Status::Cancelled)] {
+        let opened = world.open(&a());
+        world.take();
+        if stopped {
+            world.stop_by(&opened.run, &head()).expect("asked");
+        }
+        world.run(|w, now| w.fail(now, link, &opened.run, "malformed")).expect("on record");
+        let view = world.view(&opened.run);
+        assert_eq!((view.status, view.reason.as_deref()), (ends, Some("malformed")));
+        assert_eq!(code(world.run(|w, now| w.fail(now, link, &opened.run, "again"))), "run-ended");
+        world.finish(link, &opened.run).expect("finished");
+    }
 }
 
 #[test]

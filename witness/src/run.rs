@@ -150,13 +150,12 @@ impl Witness {
     /// As [`Witness::event`].
     pub fn fail(&mut self, now: Moment, link: LinkId, id: &RunId, reason: &str) -> Result<(), No> {
         let (run, _) = self.claimed(link, id)?;
-        match run.status {
-            Status::Running | Status::Cancelling if self.store.take_over(id, link)? => {
-                let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
-                self.end_run(now, id, status, Some(reason), false)
-            }
-            _ => Err(not_open(&run)),
+        if !self.store.hear(id, link)? {
+            return Err(not_open(&run));
         }
+        // Asked to stop, it stopped badly: that is a cancelled run.
+        let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
+        self.end_run(now, id, status, Some(reason), false)
     }
 
     /// A run of the provider behind a live link. Unknown and foreign are told alike.

@@ -47,7 +47,10 @@ pub async fn serve(app: App, mut socket: WebSocket, _place: SemaphorePermit<'sta
     let mut machine = Machine::new(&key, &secret);
     let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
     tracing::info!(link = link.0, "link attached");
-    talk(&app, &mut machine, &mut socket, link, told).await;
+    let mut on_the_way = FuturesOrdered::new();
+    talk(&app, &mut machine, &mut socket, link, told, &mut on_the_way).await;
+    // What it said before it left is on record before it is detached.
+    while on_the_way.next().await.is_some() {}
     app.links.close(link);
     if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
         tracing::error!(%no, link = link.0, "link could not be detached");
@@ -123,8 +126,8 @@ async fn talk(
     socket: &mut WebSocket,
     link: LinkId,
     mut told: mpsc::Receiver<ToLink>,
+    on_the_way: &mut FuturesOrdered<Answer>,
 ) {
-    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
     let mut closing = app.closing.clone();
     let mut ping = tokio::time::interval(PING);
     ping.reset();

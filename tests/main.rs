@@ -7,6 +7,7 @@ mod crash;
 mod harness;
 mod house;
 mod interop;
+mod link;
 mod process;
 mod readme;
 mod record;

@@ -62,8 +62,6 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
     let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
     let serving = tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace));
     tracing::info!(listen = %bound, public_url = %app.settings.public_url, witness = %app.public_key().fingerprint(), "open");
-    // One line on stdout for whoever started us: the address, with the port that was free.
-    println!("wikala {} serves {}", app.public_key().fingerprint(), app.settings.public_url);
 
     until_told(&app, &config).await?;
     tracing::info!("closing: no new work, streams are told");
@@ -106,6 +104,9 @@ async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
     let mut term = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut hang_up = listen(SignalKind::hangup())?;
+    // One line on stdout for whoever started us: the address, with the port that was free.
+    // Not before the signals are heard: who reads it may stop us at once.
+    println!("wikala {} serves {}", app.public_key().fingerprint(), app.settings.public_url);
     loop {
         tokio::select! {
             _ = term.recv() => return Ok(()),

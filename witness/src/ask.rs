@@ -12,7 +12,7 @@ use crate::store::agents::AgentRow;
 use crate::store::asks::{AskRow, ClosedAs, Closer, ItemRow};
 use crate::store::runs::RunRow;
 use crate::store::threads::ThreadRow;
-use crate::{AnswerPolicy, Witness};
+use crate::{AnswerPolicy, ReadPolicy, Witness};
 
 /// What became of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,6 +245,18 @@ impl Witness {
     fn without_an_act(&mut self, now: Moment, case: &Case<'_>, caller: Caller) -> Result<Result<Right, Answered>, No> {
         let run = case.run;
         let open = case.set.is_open();
+        let waiting = run.status == Status::InputRequired;
+        let not_waiting = || {
+            Refusal::new(
+                Code::RunEnded,
+                format!("task: {} is not waiting for an answer, send with contextId only", run.id),
+            )
+        };
+        // Where anybody may read the state it is no secret, and a client that follows up
+        // on a finished task should learn what to do instead.
+        if case.lane == Lane::Message && !waiting && self.policy.reads == ReadPolicy::Open {
+            return Err(not_waiting().into());
+        }
         if !open {
             let mut who = match self.stand(now, &case.agent.id, caller) {
                 Ok(who) => who,
@@ -256,13 +268,8 @@ impl Witness {
             }
             self.spend_presenter(now, &mut who)?;
         }
-        let waiting = run.status == Status::InputRequired;
         match (case.lane, case.ask) {
-            (Lane::Message, _) if !waiting => Err(Refusal::new(
-                Code::RunEnded,
-                format!("task: {} is not waiting for an answer, send with contextId only", run.id),
-            )
-            .into()),
+            (Lane::Message, _) if !waiting => Err(not_waiting().into()),
             (Lane::Resume, Some(_)) if case.follows() => Ok(Err(continuation(run))),
             _ if open => Ok(Ok(Right::Open)),
             (Lane::Resume, Some(ask)) if !waiting => Err(lost(run, ask)),

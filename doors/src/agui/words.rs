@@ -93,13 +93,15 @@ fn ended(outcome: Option<&RawValue>) -> Result<Fact, String> {
         match kind.as_deref() {
             Some("interrupt") => fact.0 = questions(outcome.get("interrupts"))?,
             Some("cancelled") => fact.2 = true,
-            _ => {
+            Some("success") => {
                 let pending = outcome.get("pendingToolCallIds").map(RawValue::get).filter(|raw| *raw != "null");
                 if let Some(raw) = pending {
                     let ids = serde_json::from_str(raw).map_err(|_| "event: pendingToolCallIds is no list of ids")?;
                     fact.1 = Some(ids);
                 }
             }
+            // Read as an end it might hide a question.
+            _ => return Err("event: outcome is none of success, interrupt, cancelled".to_owned()),
         }
     }
     let (questions, pending, cancelled) = fact;
@@ -112,11 +114,15 @@ fn questions(raw: Option<&RawValue>) -> Result<Vec<Question>, String> {
     if list.is_empty() {
         return Err("event: an interrupt outcome without interrupts".to_owned());
     }
-    let mut questions = Vec::with_capacity(list.len());
+    let mut questions: Vec<Question> = Vec::with_capacity(list.len());
     for interrupt in list {
         let members = RawObject::parse(interrupt.get()).map_err(|error| format!("event: interrupt {error}"))?;
         let text = |name: &str| members.get(name).and_then(|raw| json::string(raw.get()));
         let id = text("id").filter(|id| !id.is_empty()).ok_or("event: an interrupt without id")?;
+        if questions.iter().any(|earlier| earlier.id.as_deref() == Some(&id)) {
+            // An answer could not tell the two apart.
+            return Err("event: an interrupt id stands twice".to_owned());
+        }
         questions.push(Question { id: Some(id), call: text("toolCallId"), text: interrupt.get().to_owned() });
     }
     Ok(questions)
@@ -171,7 +177,17 @@ mod tests {
         assert_eq!(questions[0].id.as_deref(), Some("q"));
         assert_eq!(questions[0].call.as_deref(), Some("c"));
         assert_eq!(questions[0].text, r#"{"id":"q","reason":"x","toolCallId":"c"}"#);
-        assert!(read(r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[]}}"#).is_err());
+        for outcome in [
+            r#"{"type":"interrupt","interrupts":[]}"#,
+            r#"{"type":"interrupt"}"#,
+            r#"{"type":"interrupt","interrupts":[{"id":"a"},{"id":"\u0061"}]}"#,
+            r#"{"type":"paused"}"#,
+            r#"{"type":7}"#,
+            "{}",
+            "\"success\"",
+        ] {
+            assert!(read(&format!("{{\"type\":\"RUN_FINISHED\",\"outcome\":{outcome}}}")).is_err(), "{outcome}");
+        }
         assert_eq!(
             fact(r#"{"type":"RUN_FINISHED","outcome":{"type":"success","pendingToolCallIds":["c"]}}"#),
             Fact::Ended { questions: vec![], pending: Some(vec!["c".into()]), cancelled: false }

@@ -94,7 +94,11 @@ impl Members {
             "event" => {
                 self.only(&["runId", "event", "seq"])?;
                 let event = self.raw("event").ok_or("event: event is missing")?.to_owned();
-                Ok(Frame::Event(self.run()?, event, self.number("seq")?))
+                let seq = self.number("seq")?;
+                if seq == Some(0) {
+                    return Err("event: seq is 0, numbers begin with 1".to_owned());
+                }
+                Ok(Frame::Event(self.run()?, event, seq))
             }
             "finish" => {
                 self.only(&["runId"])?;
@@ -111,11 +115,15 @@ impl Members {
         if self.number("version")? != Some(VERSION) {
             return Err(format!("hello: another version of the link, this witness speaks {VERSION}"));
         }
+        let capacity = self.number("maxConcurrentRuns")?;
+        if capacity == Some(0) {
+            return Err("hello: maxConcurrentRuns is 0, leave it out for no limit".to_owned());
+        }
         Ok(Frame::Hello(Hello {
             public_key: self.needed("publicKey")?,
             ticket: self.needed("ticket")?,
             nonce: self.needed("nonce")?,
-            capacity: self.number("maxConcurrentRuns")?,
+            capacity,
             proof: self.needed("proof")?,
         }))
     }
@@ -136,6 +144,9 @@ impl Members {
 
     fn ack(&self) -> Result<Frame, String> {
         self.only(&["runId", "accepted", "reason"])?;
+        if self.raw("reason").is_some() {
+            self.needed("reason")?;
+        }
         let verdict = match (self.raw("accepted"), self.text("reason")) {
             (Some("true"), _) => Verdict::Accepted,
             (Some("false"), None) => Verdict::Declined,

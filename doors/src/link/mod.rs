@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
@@ -45,14 +46,20 @@ async fn tickets(State(app): State<App>, knock: Knock) -> Result<Response, Probl
 }
 
 /// `GET /ws/provider`: the link itself.
-async fn open(State(app): State<App>, upgrade: WebSocketUpgrade) -> Response {
+async fn open(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {
+    let Ok(upgrade) = upgrade else {
+        return Problem::door(Door::BodyMalformed, "link: not a WebSocket handshake (RFC 6455)").into_response();
+    };
     if app.is_closing() {
         return Problem::door(Door::ShuttingDown, "house: closing, try again in a moment").into_response();
     }
+    let Some(place) = socket::place() else {
+        return Problem::door(Door::RateLimited, "link: too many are open, try again in a moment").into_response();
+    };
     upgrade
         .max_message_size(frames::FRAME)
         .max_frame_size(frames::FRAME)
-        .on_upgrade(move |socket| socket::serve(app, socket))
+        .on_upgrade(move |socket| socket::serve(app, socket, place))
 }
 
 /// Takes a new admission list: who is no longer on it is closed.

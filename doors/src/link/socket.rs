@@ -7,11 +7,11 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use wikala_chain::{PublicKey, json};
-use wikala_witness::{LinkId, No, RunId};
+use wikala_witness::{Delivery, LinkId, No, RunId, Verdict};
 
-use super::frames::{Frame, error};
+use super::frames::{FRAME, Frame, error};
 use super::machine::{Do, Machine};
 use crate::agui::words;
 use crate::house::{App, ToLink};
@@ -25,20 +25,32 @@ const PING: Duration = Duration::from_secs(20);
 const ON_THE_WAY: usize = 64;
 /// How long one write may take.
 const WRITE: Duration = Duration::from_secs(15);
+/// Sockets open at once, attached or not: an upgrade leaves the listener's count.
+const SOCKETS: usize = 1024;
 /// "Policy violation" (RFC 6455, 7.4.1).
 const REFUSED: u16 = 1008;
 
 /// What a job answers: frames, in order.
 type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
 
+static PLACES: Semaphore = Semaphore::const_new(SOCKETS);
+
+/// A place for one more socket; given back when dropped.
+pub fn place() -> Option<SemaphorePermit<'static>> {
+    PLACES.try_acquire().ok()
+}
+
 /// Serves a link until it ends, and detaches it however it ended.
-pub async fn serve(app: App, mut socket: WebSocket) {
+pub async fn serve(app: App, mut socket: WebSocket, _place: SemaphorePermit<'static>) {
     let key = app.key.clone();
     let secret = app.secret;
     let mut machine = Machine::new(&key, &secret);
     let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
     tracing::info!(link = link.0, "link attached");
-    talk(&app, &mut machine, &mut socket, told).await;
+    let mut on_the_way = FuturesOrdered::new();
+    talk(&app, &mut machine, &mut socket, link, told, &mut on_the_way).await;
+    // What it said before it left is on record before it is detached.
+    while on_the_way.next().await.is_some() {}
     app.links.close(link);
     if let Err(no) = app.desk.ask(move |witness, now| witness.detach(now, link)).await {
         tracing::error!(%no, link = link.0, "link could not be detached");
@@ -65,25 +77,32 @@ async fn greet(
     };
     match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
         Do::Attach { provider, ticket, capacity, welcome } => {
+            let admission = app.settings.admission.clone();
             let attached = app
                 .desk
                 .ask(move |witness, now| {
+                    // Again, in the order of evictions: a key removed meanwhile stays out.
+                    if !admission.admits(&provider) {
+                        return Ok(Err("not-admitted: this key was removed from the admission list"));
+                    }
                     // One step: a ticket is never burned without a link, nor used twice.
                     Ok(if witness.burn_ticket(now, &ticket)? {
-                        Some(witness.attach(now, provider, capacity)?)
+                        Ok(witness.attach(now, provider, capacity)?)
                     } else {
-                        None
+                        Err("hello: ticket was used before, POST /tickets for a new one")
                     })
                 })
                 .await;
             match attached {
-                Ok(Some(link)) => {
+                Ok(Ok(link)) => {
                     let told = app.links.open(link);
                     machine.attached(link, provider);
-                    send(socket, welcome).await.then_some((link, told))
+                    // Gone before it was welcome: the talk ends at once, and detaches it.
+                    let _ = send(socket, welcome).await;
+                    Some((link, told))
                 }
-                Ok(None) => {
-                    close(socket, "hello: ticket was used before, POST /tickets for a new one").await;
+                Ok(Err(reason)) => {
+                    close(socket, reason).await;
                     None
                 }
                 Err(no) => {
@@ -101,8 +120,14 @@ async fn greet(
     }
 }
 
-async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut told: mpsc::Receiver<ToLink>) {
-    let mut on_the_way: FuturesOrdered<Answer> = FuturesOrdered::new();
+async fn talk(
+    app: &App,
+    machine: &mut Machine<'_>,
+    socket: &mut WebSocket,
+    link: LinkId,
+    mut told: mpsc::Receiver<ToLink>,
+    on_the_way: &mut FuturesOrdered<Answer>,
+) {
     let mut closing = app.closing.clone();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
@@ -150,7 +175,7 @@ async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut 
             }
             what = told.recv() => match what {
                 Some(ToLink::Offer(offer)) => {
-                    if !send(socket, delivery::frame(&offer)).await {
+                    if !hand_over(app, socket, link, &offer).await {
                         return;
                     }
                 }
@@ -174,6 +199,22 @@ async fn talk(app: &App, machine: &mut Machine<'_>, socket: &mut WebSocket, mut 
             }
         }
     }
+}
+
+/// Offers a run. One caller's large words must not cost the provider its link: what
+/// does not fit a frame is refused here. False: the socket is gone.
+async fn hand_over(app: &App, socket: &mut WebSocket, link: LinkId, offer: &Delivery) -> bool {
+    let frame = delivery::frame(offer);
+    if frame.len() <= FRAME {
+        return send(socket, frame).await;
+    }
+    let run = offer.run.clone();
+    let reason = format!("run_input_too_large: {} bytes, a link carries {FRAME}", frame.len());
+    let refused = app.desk.ask(move |w, now| w.verdict(now, link, &run, Verdict::Refused(reason))).await;
+    if let Err(no) = refused {
+        tracing::error!(%no, run = %offer.run, "an offer too large could not be refused");
+    }
+    true
 }
 
 /// The desk's part of a frame, and what is answered.

@@ -132,13 +132,16 @@ impl Agent {
         let (agent, run, input) = (self.clone(), run.to_owned(), input.to_owned());
         tokio::spawn(async move {
             let mut cancelled = cancelled;
-            let asked = async {
-                let _ = cancelled.wait_for(|asked| *asked).await;
-            };
             tokio::select! {
+                biased;
+                asked = cancelled.wait_for(|asked| *asked) => {
+                    // Forgotten, or offered again and begun anew: it is another's to finish.
+                    if asked.is_err() {
+                        return;
+                    }
+                    // Asked to stop: it ends without a last word, and the witness says what that means.
+                }
                 () = script::play(&agent, &run, &input) => {}
-                // Asked to stop: it ends without a last word, and the witness says what that means.
-                () = asked => {}
             }
             agent.finish(&run);
         });

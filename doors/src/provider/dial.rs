@@ -73,7 +73,14 @@ async fn frames(agent: &Arc<Agent>, socket: &mut Socket) -> Result<(), Lost> {
                 Some(frame) => send(socket, frame).await?,
                 None => return Ok(()),
             },
-            () = agent.drop_link.notified() => return Ok(()),
+            () = agent.drop_link.notified() => {
+                // What was said before the drop is on the line: dropped, not unsaid. Without
+                // its receipt the run would be offered, and the link dropped, again and again.
+                while let Ok(frame) = waiting.try_recv() {
+                    send(socket, frame).await?;
+                }
+                return Ok(());
+            }
             text = receive(socket) => {
                 let text = text?;
                 let Ok(frame) = RawObject::parse(&text) else { continue };

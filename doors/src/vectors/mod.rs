@@ -33,25 +33,40 @@ use wikala_chain::Digest;
 
 use case::Case;
 
-/// The families that are written here: name, cases, and the replay of one case's inputs.
-const FAMILIES: [(&str, fn() -> Vec<Case>, fn(&Value) -> Value); 11] = [
-    ("acts", acts::cases, acts::replay),
-    ("certificates", certificates::cases, certificates::replay),
-    ("chain", chain::cases, chain::replay),
-    ("json", json::cases, json::replay),
-    ("keys", keys::cases, keys::replay),
-    ("links", links::cases, links::replay),
-    ("payloads", payloads::cases, payloads::replay),
-    ("presenter", presenter::cases, presenter::replay),
-    ("proofs", proofs::cases, proofs::replay),
-    ("rfc9421", rfc9421::cases, rfc9421::replay),
-    ("window", window::cases, window::replay),
+/// A family that is written here.
+struct Family {
+    name: &'static str,
+    cases: fn() -> Vec<Case>,
+    /// Answers one case's inputs through the public API.
+    replay: fn(&Value) -> Value,
+}
+
+const FAMILIES: [Family; 11] = [
+    Family { name: "acts", cases: acts::cases, replay: acts::replay },
+    Family { name: "certificates", cases: certificates::cases, replay: certificates::replay },
+    Family { name: "chain", cases: chain::cases, replay: chain::replay },
+    Family { name: "json", cases: json::cases, replay: json::replay },
+    Family { name: "keys", cases: keys::cases, replay: keys::replay },
+    Family { name: "links", cases: links::cases, replay: links::replay },
+    Family { name: "payloads", cases: payloads::cases, replay: payloads::replay },
+    Family { name: "presenter", cases: presenter::cases, replay: presenter::replay },
+    Family { name: "proofs", cases: proofs::cases, replay: proofs::replay },
+    Family { name: "rfc9421", cases: rfc9421::cases, replay: rfc9421::replay },
+    Family { name: "window", cases: window::cases, replay: window::replay },
 ];
 
-/// The families that came from elsewhere: path, and the replay of the whole file, which
-/// gives the number of its cases or what does not hold.
-const IMPORTED: [(&str, fn(&Value) -> Result<usize, String>); 2] =
-    [("contract/contract-vectors.rev11.json", contract::replay), ("ed25519/cases.json", ed25519::replay)];
+/// A family that came from elsewhere, in one file.
+struct Imported {
+    name: &'static str,
+    file: &'static str,
+    /// How many cases hold, or what does not.
+    replay: fn(&Value) -> Result<usize, String>,
+}
+
+const IMPORTED: [Imported; 2] = [
+    Imported { name: "contract", file: "contract-vectors.rev11.json", replay: contract::replay },
+    Imported { name: "ed25519", file: "cases.json", replay: ed25519::replay },
+];
 
 /// What was written or checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +107,7 @@ pub enum VectorsError {
 /// A file that cannot be written or, for the fingerprint, read.
 pub fn generate(dir: &Path) -> Result<Summary, VectorsError> {
     let mut counted = BTreeMap::new();
-    for (family, cases, _) in FAMILIES {
+    for Family { name: family, cases, .. } in FAMILIES {
         let folder = dir.join(family);
         let cases = cases();
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -112,7 +127,7 @@ pub fn generate(dir: &Path) -> Result<Summary, VectorsError> {
 /// All differences at once; a file that cannot be read.
 pub fn check(dir: &Path) -> Result<Summary, VectorsError> {
     let (mut counted, mut differ) = (BTreeMap::new(), Vec::new());
-    for (family, cases, replay) in FAMILIES {
+    for Family { name: family, cases, replay } in FAMILIES {
         let mut there = list(&dir.join(family))?;
         let cases = cases();
         for case in &cases {
@@ -132,12 +147,12 @@ pub fn check(dir: &Path) -> Result<Summary, VectorsError> {
         differ.extend(there.keys().map(|name| format!("{family}/{name}: nothing generates it")));
         counted.insert(family.to_owned(), cases.len());
     }
-    for (file, replay) in IMPORTED {
-        let path = dir.join(file);
+    for Imported { name, file, replay } in IMPORTED {
+        let path = dir.join(name).join(file);
         let text = fs::read_to_string(&path).map_err(at(&path))?;
         match serde_json::from_str(&text).map_err(|error| error.to_string()).and_then(|value| replay(&value)) {
-            Ok(cases) => drop(counted.insert(file.split('/').next().unwrap_or(file).to_owned(), cases)),
-            Err(what) => differ.push(format!("{file}: {what}")),
+            Ok(cases) => drop(counted.insert(name.to_owned(), cases)),
+            Err(what) => differ.push(format!("{name}/{file}: {what}")),
         }
     }
     let fingerprint = fingerprint(dir)?;

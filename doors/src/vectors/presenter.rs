@@ -57,6 +57,7 @@ pub(super) fn cases() -> Vec<Case> {
     let granted = |signer: Party, bytes: &str| ok(json!({ "signer": signer.hex(), "digest": sha256(bytes) }));
     let signed = H.sign(&here);
     let edit = |from: &str, to: &str| json!({ "proof": proof(H, &here).replace(from, to) });
+    // A plain ASCII word is a name.
     let dispatched =
         Target { provider: P.public(), name: AgentName::new("translator").unwrap_or_else(|_| unreachable!()) };
     let sent = begun.dispatch(&W.key(), dispatched).map(|chain| tokens(&chain)).unwrap_or_default();

@@ -1,0 +1,6 @@
+//! The provider link over real WebSockets, against a house with a hand-set clock.
+
+mod handshake;
+mod peer;
+mod runs;
+mod scripted;

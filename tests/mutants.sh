@@ -144,9 +144,9 @@ state: requeue, this link (WHERE)~witness/src/store/runs.rs~/fn requeue/,/^    }
 +state: pause (WHERE)~witness/src/store/runs.rs~/fn pause/,/^    }/s/ AND status IN ('running', 'cancelling')//
 +state: go on (WHERE)~witness/src/store/runs.rs~/fn go_on/,/^    }/s/ AND status = 'input-required'//
 state: request a cancel (WHERE)~witness/src/store/runs.rs~/fn request_cancel/,/^    }/s/ AND status IN ('offering', 'running', 'cancelling')//
-+state: end (WHERE)~witness/src/store/runs.rs~/fn end(/,/^    }/s/WHERE id = :id AND CASE :status/WHERE id = :id OR CASE :status/
+state: end (WHERE)~witness/src/store/runs.rs~/fn end(/,/^    }/s/WHERE id = :id AND CASE :status/WHERE id = :id OR CASE :status/
 state: hear, under way (WHERE)~witness/src/store/runs.rs~/fn hear/,/^    }/s/AND status IN ('running', 'cancelling')//
-state: hear, this link (WHERE)~witness/src/store/runs.rs~/fn hear/,/^    }/s/AND held = 1 AND (lease_until IS NOT NULL OR link = :link)/AND held = 1/
++state: hear, this link (WHERE)~witness/src/store/runs.rs~/fn hear/,/^    }/s/AND held = 1 AND (lease_until IS NOT NULL OR link = :link)/AND held = 1/
 state: take over, held (WHERE)~witness/src/store/runs.rs~/fn take_over/,/^    }/s/AND held = 1 AND (lease_until IS NOT NULL OR link = :link)/AND (true OR link = :link)/
 +state: end a lease (WHERE)~witness/src/store/runs.rs~/fn end_lease/,/^    }/s/ AND lease_until IS NOT NULL AND lease_until <= :now/ AND :now > 0/
 state: leases that ran out (WHERE)~witness/src/store/runs.rs~/fn ended_leases/,/^    }/s/lease_until <= :now/lease_until < :now/
@@ -157,7 +157,7 @@ state: a closed link has no say (WHERE)~witness/src/store/agents.rs~/fn link_pro
 state: closing a link once (WHERE)~witness/src/store/agents.rs~/fn close_link/,/^    }/s/ AND detached_at IS NULL//
 state: a name with history (WHERE)~witness/src/store/agents.rs~s/AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)//
 state: reopen and the ask's closing together (WHERE)~witness/src/store/runs.rs,witness/src/store/asks.rs~s/WHERE id = :id AND status = 'input-required' AND leg = :leg/WHERE id = :id AND :leg >= 0/;s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
-+state: closing an ask once (WHERE)~witness/src/store/asks.rs~s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
+state: closing an ask once (WHERE)~witness/src/store/asks.rs~s/ AND ordinal = :ordinal AND closed_at IS NULL/ AND ordinal = :ordinal/
 state: numbered words come once~witness/src/run.rs~s/if seq.is_some_and(|seq| seq <= run.link_seq) {/if false {/
 state: only the claimer speaks~witness/src/run.rs~s/if agent.id.provider != provider {/if false {/
 state: an offline agent keeps its ask~witness/src/ask.rs~s/if ask.closed_at.is_none() && !self.is_online(&agent, now) {/if false {/

@@ -100,6 +100,9 @@ fn a_declined_offer_is_made_again_after_forty_five_seconds() {
     assert!(world.verdict(link, &opened.run, Verdict::Declined));
     world.advance(44);
     assert!(world.offers().is_empty());
+    // Nor on the occasion of another run.
+    let other = world.open(&a());
+    assert_eq!(world.take().run, other.run);
     world.advance(1);
     assert_eq!(world.offers().len(), 1);
     // Sooner, when something changes there.
@@ -128,6 +131,19 @@ fn a_lease_lasts_thirty_seconds() {
         world.advance(31);
         assert_eq!(world.status(&opened.run), status);
     }
+}
+
+#[test]
+fn a_late_clean_up_does_not_prolong_a_lease() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    let opened = world.open(&a());
+    world.take();
+    world.run(|w, now| w.detach(now, link)).expect("lost");
+    world.advance(20);
+    world.run(|w, now| w.detach(now, link)).expect("late");
+    world.advance(10);
+    assert_eq!(world.status(&opened.run), Status::Failed);
 }
 
 #[test]

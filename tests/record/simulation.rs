@@ -15,8 +15,8 @@ use wikala_witness::{Fact, Holding, LinkId, Place, Recorded, RunId, Status, Thre
 
 use crate::harness::*;
 
-const SEEDS: u64 = 8;
-const STEPS: usize = 640;
+const SEEDS: u64 = 12;
+const STEPS: usize = 420;
 
 /// What the model remembers of a run.
 struct Seen {

@@ -125,7 +125,19 @@ fn a_place_that_is_not_as_it_must_be_ends_with_3() {
 }
 
 #[test]
-fn a_reader_who_hung_up_is_no_panic() {
+fn a_reader_who_hung_up_has_what_it_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, _) = crate::process::key_file(dir.path(), "h", 1);
+    for args in [&["key", "show", text(&key)][..], &["chain", "new", "--key", text(&key)]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = wikala(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let (key, _) = crate::process::key_file(dir.path(), "h", 1);
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {

@@ -49,9 +49,11 @@ pub(super) fn one_stdin(files: [Option<&Path>; 2]) -> Result<(), Failure> {
 /// file that cannot be written, where `println!` would panic.
 pub(super) fn say(line: impl Display) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}")
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::environment(format!("stdout: cannot be written ({error})")))
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        // `| head -1` hung up: it has what it wanted.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        said => said.map_err(|error| Failure::environment(format!("stdout: cannot be written ({error})"))),
+    }
 }
 
 /// A private key: PKCS#8 PEM v1 or v2; on stdin 64 hex as well.

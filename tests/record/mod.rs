@@ -8,3 +8,5 @@ mod promises;
 mod races;
 mod replays;
 mod simulation;
+mod threads;
+mod turns;

@@ -224,18 +224,27 @@ pub fn carries(text: &str) -> bool {
     RawObject::parse(text).is_ok_and(|members| OURS.iter().any(|name| members.get(name).is_some()))
 }
 
+/// A caller's members without those of the bag: proofs were for us, and what only we
+/// may write is not the caller's to send. Empty for what is no object.
+#[must_use]
+pub fn callers_own(text: &str) -> RawObject {
+    let mut members = if text.trim_start().starts_with('{') {
+        RawObject::parse(text).unwrap_or_default()
+    } else {
+        RawObject::default()
+    };
+    for name in RESERVED.iter().chain(&OURS) {
+        members.remove(name);
+    }
+    members
+}
+
 /// The bag as delivered to an agent: the caller's own members, and from the record
 /// the chain with our hop, the certificate, the vouchers, the addressed run. Never a
 /// presenter proof, a resolution or a cancel: those were for us.
 #[must_use]
 pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject> {
-    let mut members = callers
-        .filter(|text| text.trim_start().starts_with('{'))
-        .and_then(|text| RawObject::parse(text).ok())
-        .unwrap_or_default();
-    for name in RESERVED.iter().chain(&OURS) {
-        members.remove(name);
-    }
+    let mut members = callers.map(callers_own).unwrap_or_default();
     let mut set = |name: &str, text: Option<&str>| {
         if let Some(raw) = text.and_then(|text| RawValue::from_string(text.to_owned()).ok()) {
             members.set(name, raw);

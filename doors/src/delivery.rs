@@ -50,7 +50,16 @@ pub fn run_input(delivery: &Delivery) -> String {
         None => callers_bag.filter(|raw| !raw.trim_start().starts_with('{')).unwrap_or_else(|| "null".to_owned()),
     };
     let resume = resume.filter(|entries| entries != "[]").unwrap_or_else(|| "null".to_owned());
-    let mut input = RawObject::new();
+    // An AG-UI caller's own members, known here or not, travel on in their order.
+    let agui = delivery.leg.words.dialect == Dialect::AgUi;
+    let mut input = if agui { body.clone() } else { RawObject::new() };
+    if let Some(metadata) = input.remove("metadata") {
+        // The reference's old clients keep their bag here: proofs were for us.
+        let own = bag::callers_own(metadata.get());
+        if !own.is_empty() {
+            input.set("metadata", own.to_raw());
+        }
+    }
     let mut set = |name: &str, text: String| {
         // Every text here came through the strict parser or was quoted by it.
         if let Ok(raw) = RawValue::from_string(text) {
@@ -60,7 +69,6 @@ pub fn run_input(delivery: &Delivery) -> String {
     set("threadId", json::quote(delivery.thread.as_str()));
     set("runId", json::quote(delivery.run.as_str()));
     set("parentRunId", delivery.parent_run.as_deref().map_or_else(|| "null".to_owned(), json::quote));
-    let agui = delivery.leg.words.dialect == Dialect::AgUi;
     let own = |name: &str, default: &str| if agui { text(&body, name, default) } else { default.to_owned() };
     set("state", own("state", "{}"));
     set("messages", messages);

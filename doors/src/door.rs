@@ -2,11 +2,11 @@
 //! What every door asks first stands here once.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::{HeaderMap, Method, Uri, header};
-use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use wikala_chain::{AgentName, Fingerprint, PublicKey};
 use wikala_witness::{AgentId, Caller, Code, RunId, ThreadId};
@@ -18,6 +18,8 @@ use crate::presenter::{self, HttpSigner};
 
 /// The largest body read, bytes.
 pub const BODY: usize = 4 * 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(60);
 /// The header that carries the gateway's secret.
 const GATEWAY_SECRET: &str = "wikala-gateway-secret";
 
@@ -37,23 +39,26 @@ pub struct Knock {
 }
 
 impl FromRequest<App> for Knock {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         if app.is_closing() && parts.method != Method::GET {
-            return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment").into_response());
+            return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
         }
         let peer =
             parts.extensions.get::<ConnectInfo<SocketAddr>>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0.ip());
-        let body = match Limited::new(body, BODY).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(
-                    Problem::door(Door::TooLarge, format!("body: more than {BODY} bytes, send less")).into_response()
-                );
+        let body = match tokio::time::timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(Problem::door(Door::TooLarge, format!("body: more than {BODY} bytes, send less")));
             }
-            Err(_) => return Err(Problem::door(Door::BodyMalformed, "body: ended before its end").into_response()),
+            Ok(Err(_)) => return Err(Problem::door(Door::BodyMalformed, "body: ended before its end")),
+            // A body of one byte a minute would hold a connection's place for ever.
+            Err(_) => {
+                let sentence = format!("body: did not come within {} s, send it at once", BODY_TIME.as_secs());
+                return Err(Problem::door(Door::BodyMalformed, sentence));
+            }
         };
         Ok(Knock { method: parts.method, uri: parts.uri, headers: parts.headers, peer, body })
     }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub admission: Admission,
     /// A comment on every idle stream.
     pub keep_alive: Duration,
+    /// How often a link is tried; after two pings without a sign of life it is lost.
+    pub ping: Duration,
     /// A gateway that may vouch for presenters.
     pub gateway: Option<Gateway>,
 }

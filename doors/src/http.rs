@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
@@ -26,6 +27,8 @@ const CONNECTIONS: usize = 1024;
 const HEAD: usize = 64 * 1024;
 /// How long a request head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a peer may take none of what is written to it: then its place is free.
+const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// Every route of the port.
 pub fn router(app: App) -> Router {
@@ -120,7 +123,10 @@ async fn connection(
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).with_upgrades();
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_TIME));
+    let connection =
+        http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service)).with_upgrades();
     tokio::pin!(connection);
     let close = async move {
         let _ = closing.wait_for(|closing| *closing).await;

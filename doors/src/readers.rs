@@ -30,7 +30,7 @@ impl Readers {
         Ok(Readers { free: Arc::new(Mutex::new(free)), turns: Arc::new(Semaphore::new(READERS)) })
     }
 
-    /// Reads.
+    /// Reads, all of it from one moment of the record.
     ///
     /// # Errors
     /// What the reader said.
@@ -43,7 +43,10 @@ impl Readers {
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let reader = free.lock().ok().and_then(|mut free| free.pop()).ok_or(Fault::Corrupt("readers"))?;
-            let said = verb(&reader);
+            // A verb that panics must not cost the pool its connection.
+            let told = || reader.snapshot(verb);
+            let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(told))
+                .unwrap_or(Err(Fault::Corrupt("reader").into()));
             if let Ok(mut free) = free.lock() {
                 free.push(reader);
             }

@@ -36,6 +36,9 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         Failure::environment(format!("listen: {} cannot be bound ({error}), choose another --listen", config.listen))
     })?;
     let bound = listener.local_addr().map_err(|error| Failure::environment(format!("listen: {error}")))?;
+    if config.public_url.is_none() && bound.ip().is_unspecified() {
+        tracing::warn!("--public-url is not set: signatures must cover http://{bound}, which nobody can call");
+    }
     let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{bound}"));
     let admission = match &config.admission {
         None => Admission::Open,
@@ -46,6 +49,7 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         policy: config.policy.clone(),
         admission,
         keep_alive: config.keep_alive,
+        ping: link::PING,
         gateway: config.gateway.clone(),
     };
     if let Some(address) = config.metrics_listen {

@@ -194,10 +194,15 @@ async fn command_resume_is_gated_like_the_rest() {
     let unsigned = scene.post(&body("t", "r2", command(scene.bag(&head())))).await;
     assert_eq!(unsigned.refused().await, (401, "act-required".into()));
     let bag = and(scene.bag(&head()), "resolution", scene.resolution(&head(), &run));
-    let got = scene.post(&body("t", "r2", command(bag))).await;
+    let got = scene.post(&body("t", "r2", command(bag.clone()))).await;
     let delivery = scene.play(&[STARTED, FINISHED]).await;
     assert_eq!(delivery.leg.reply.unwrap()[0].payload.as_deref(), Some(r#"{"approved":true}"#));
     assert_eq!(got.events().await.len(), 2);
+    // The same act with the same request: the stored result. With another answer: too late.
+    let again = scene.post(&body("t", "r2", command(bag.clone()))).await;
+    assert_eq!((again.run(), again.events().await.len()), (run.to_string(), 2));
+    let other = and(bag, "command", json!({ "resume": "no" }));
+    assert_eq!(scene.post(&body("t", "r2", other)).await.refused().await, (409, "already-answered".into()));
     let none = scene.post(&body("t", "r3", command(scene.bag(&head())))).await;
     assert_eq!(none.refused().await, (422, "no-open-ask".into()));
 }

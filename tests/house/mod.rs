@@ -30,25 +30,34 @@ impl TestHouse {
     }
 
     pub async fn with(policy: Policy) -> Self {
-        Self::commenting(policy, Duration::from_secs(15)).await
+        Self::made(policy, |_| {}).await
     }
 
     /// With a comment on streams that were idle that long.
     pub async fn commenting(policy: Policy, keep_alive: Duration) -> Self {
-        Self::built(policy, Admission::Open, keep_alive).await
+        Self::made(policy, |settings| settings.keep_alive = keep_alive).await
     }
 
     /// With an admission list.
     pub async fn admitting(policy: Policy, admission: Admission) -> Self {
-        Self::built(policy, admission, Duration::from_secs(15)).await
+        Self::made(policy, |settings| settings.admission = admission).await
     }
 
-    async fn built(policy: Policy, admission: Admission, keep_alive: Duration) -> Self {
+    /// With settings of its own.
+    pub async fn made(policy: Policy, change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let clock = Arc::new(AtomicU64::new(START));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let settings = Settings { public_url: url.clone(), policy, admission, keep_alive, gateway: None };
+        let mut settings = Settings {
+            public_url: url.clone(),
+            policy,
+            admission: Admission::Open,
+            keep_alive: Duration::from_secs(15),
+            ping: Duration::from_secs(20),
+            gateway: None,
+        };
+        change(&mut settings);
         let key = Arc::new(SigningKey::from_seed([0xB6; 32]));
         let opened =
             house::open(&dir.path().join("wikala.db"), key, settings, Clock::Hand(clock.clone())).expect("a record");

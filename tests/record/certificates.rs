@@ -215,3 +215,37 @@ fn the_presenter_is_compared_by_the_raw_last_hop() {
     let caller = Caller { chain: Some(own), certificate: None, presenter: Presenting::Signed(proof) };
     assert_eq!(code(world.speak(&to, Place::New, caller)), "presenter-mismatch");
 }
+
+/// A key is a delegate or has delegates, never both: D's own would be stranded the
+/// moment D stood for somebody else.
+#[test]
+fn delegations_have_one_level() {
+    let mut world = World::new();
+    let record = |world: &mut World, authority, delegate| {
+        let certificate = accepted(&authority, &delegate, START + 600);
+        world.run(move |w, now| w.record_certificate(now, &certificate))
+    };
+    record(&mut world, head(), session()).expect("recorded");
+    assert_eq!(code(record(&mut world, b(), head())), "delegate-rebound");
+    assert_eq!(code(record(&mut world, session(), stranger())), "delegate-rebound");
+    record(&mut world, head(), session()).expect("the same pair again");
+    record(&mut world, head(), stranger()).expect("a sibling");
+}
+
+/// It gave a thread its name before it was anybody's delegate.
+#[test]
+fn a_session_key_finds_its_alias_after_it_is_recorded() {
+    let mut world = World::new();
+    world.serve(&a());
+    let to = agent(&a());
+    let caller = world.signing(&session(), &to);
+    let first = world.speak(&to, Place::Alias("main".into()), caller).expect("opened");
+    let certificate = accepted(&head(), &session(), START + 600);
+    world.run(|w, now| w.record_certificate(now, &certificate)).expect("recorded");
+    let caller = world.signing(&session(), &to);
+    let again = world.speak(&to, Place::Alias("main".into()), caller).expect("opened");
+    assert_eq!(again.thread, first.thread);
+    let caller = world.signing(&head(), &to);
+    let other = world.speak(&to, Place::Alias("main".into()), caller).expect("opened");
+    assert_ne!(other.thread, first.thread, "another key's name is another's");
+}

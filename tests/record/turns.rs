@@ -1,6 +1,6 @@
 //! What a provider does with a run: goes on by itself, fails, declines, interjects.
 
-use wikala_witness::{Effect, Fact, Place, Status, Verdict};
+use wikala_witness::{Effect, Fact, Place, Question, Status, Verdict};
 
 use crate::harness::*;
 
@@ -14,6 +14,54 @@ fn a_provider_goes_on_with_its_own_pause_visibly() {
     assert_eq!((ask.closed_as.as_deref(), ask.answered_by), (Some("by-provider"), Some(a().public())));
     assert_eq!(world.status(&opened.run), Status::Running);
     assert_eq!(code(world.answer_by(&opened.run, "1", &head())), "already-answered");
+}
+
+/// A paused run gives its turn away; who goes on by itself does not take it back.
+#[test]
+fn a_thread_never_has_two_active_runs_though_a_provider_goes_on_by_itself() {
+    let mut world = World::new();
+    let (link, first) = world.waiting(&["q1"]);
+    let to = agent(&a());
+    let caller = world.carrying(chain(&[head()]), &head(), &to);
+    let second = world.speak(&to, Place::Thread(first.thread.clone()), caller).expect("its turn");
+    world.take();
+    assert_eq!(code(world.event(link, &first.run, Fact::Started, None)), "run-ended");
+    assert_eq!(world.status(&first.run), Status::InputRequired, "the ask stands");
+    world.complete(link, &second.run);
+    world.event(link, &first.run, Fact::Started, None).expect("the turn is free");
+    assert_eq!(world.status(&first.run), Status::Running);
+}
+
+#[test]
+fn nameless_questions_of_one_pause_are_questions_each() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    let opened = world.open(&a());
+    world.take();
+    let nameless = |text: &str| Question { id: None, call: None, text: format!("\"{text}\"") };
+    let asked = Fact::Ended { questions: vec![nameless("x"), nameless("y")], pending: None, cancelled: false };
+    world.event(link, &opened.run, asked, None).expect("asked");
+    let items = &world.view(&opened.run).asks[0].items;
+    let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!(ids, [format!("{}.1", opened.run), format!("{}.1.2", opened.run)]);
+}
+
+/// Frameworks tell the whole history again when they go on.
+#[test]
+fn a_call_told_again_is_not_asked_again() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    let opened = world.open(&a());
+    world.take();
+    world.event(link, &opened.run, Fact::CallOpened("c1".into()), None).expect("heard");
+    world.event(link, &opened.run, done(), None).expect("asks for c1");
+    world.finish(link, &opened.run).expect("finished");
+    assert_eq!(world.view(&opened.run).asks[0].items[0].id, "c1");
+    world.answer_by(&opened.run, "1", &head()).expect("answered");
+    world.take();
+    world.event(link, &opened.run, Fact::CallOpened("c1".into()), None).expect("told again");
+    world.complete(link, &opened.run);
+    assert_eq!(world.status(&opened.run), Status::Completed);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::{PresenterPolicy, Witness};
 pub(crate) struct Standing {
     /// The effective head: the authority behind hop 0's signer.
     pub(crate) head: Option<PublicKey>,
+    /// Hop 0's signer itself.
+    pub(crate) raw_head: Option<PublicKey>,
     /// Who presents, raw. Under `--presenter optional` the last hop is taken at its word.
     pub(crate) presenter: Option<PublicKey>,
     /// The presenter proved itself; only then it is an opener.
@@ -94,7 +96,13 @@ impl Witness {
         signed: SignedPresenter,
     ) -> Result<(), No> {
         self.record_certificate(now, certificate)?;
-        let mut who = Standing { head: None, presenter: Some(signed.signer()), proved: true, pending: Some(signed) };
+        let mut who = Standing {
+            head: None,
+            raw_head: None,
+            presenter: Some(signed.signer()),
+            proved: true,
+            pending: Some(signed),
+        };
         self.spend_presenter(now, &mut who)
     }
 
@@ -152,7 +160,7 @@ impl Witness {
             Presenting::Signed(proof) => Some(proof),
             _ => None,
         };
-        Ok(Standing { head, presenter, proved: signer.is_some(), pending })
+        Ok(Standing { head, raw_head: hop_0, presenter, proved: signer.is_some(), pending })
     }
 
     /// Spends the presenter proof: once, and fresh. Last of the checks, so that a
@@ -240,7 +248,8 @@ impl Witness {
         if known.is_none() && !certificate.accepted() && !consented.by_request {
             return Ok(false);
         }
-        // The statement says whether the delegate is on record for another authority.
+        // The statement says whether the delegate is on record for another authority, or
+        // either key on the other side of a delegation.
         let recorded = self.store.record_delegate(
             certificate.delegate(),
             certificate.authority(),
@@ -263,7 +272,10 @@ fn presenter_spent(signer: PublicKey) -> No {
 fn rebound(delegate: PublicKey) -> No {
     Refusal::new(
         Code::DelegateRebound,
-        format!("delegation: {} is on record for another authority, make a new session key", delegate.fingerprint()),
+        format!(
+            "delegation: {} is on record for another authority, or this pair would make a second level, make a new session key",
+            delegate.fingerprint()
+        ),
     )
     .into()
 }

@@ -7,7 +7,8 @@ use wikala_chain::{PublicKey, Target, VerifiedChain};
 use crate::caller::Standing;
 use crate::ids::{RunId, ThreadId};
 use crate::model::{AgentId, Entry, Leg, Lineage, Mark, Place, Status, Utterance};
-use crate::refusal::{Code, No, Refusal};
+use crate::refusal::{Code, Fault, No, Refusal};
+use crate::store::Store;
 use crate::store::agents::AgentRow;
 use crate::store::runs::NewRun;
 use crate::store::threads::ThreadRow;
@@ -201,16 +202,13 @@ impl Witness {
             Place::New => Ok((None, None)),
             Place::Thread(id) => Ok((Some(self.thread_of(id, agent)?), None)),
             Place::Alias(name) => {
-                let presenter = match who.presenter {
-                    Some(key) => Some(self.store.resolve(key)?),
-                    None => None,
-                };
-                let Some(scope) = alias_scope(who.head, presenter, name) else { return Ok((None, None)) };
-                let known = match self.store.alias(agent.row, &scope, name)? {
+                let stand = (who.raw_head, who.presenter);
+                let known = match self.store.find_alias(agent.row, stand, name)? {
                     Some(id) => self.store.thread(&id)?,
                     None => None,
                 };
-                Ok((known, Some(scope)))
+                let (head, presenter) = self.store.resolved_stand(stand)?;
+                Ok((known, alias_scope(head, presenter, name)))
             }
         }
     }
@@ -284,9 +282,33 @@ impl Witness {
     }
 }
 
+/// Effective head and presenter's authority, or the raw keys behind them.
+pub(crate) type Stand = (Option<PublicKey>, Option<PublicKey>);
+
+impl Store {
+    pub(crate) fn resolved_stand(&self, (head, presenter): Stand) -> Result<Stand, Fault> {
+        let resolve = |key: Option<PublicKey>| key.map(|key| self.resolve(key)).transpose();
+        Ok((resolve(head)?, resolve(presenter)?))
+    }
+
+    /// The thread behind an alias, seen from raw keys. A session key that gave a name
+    /// before it was on record as somebody's delegate finds it under both.
+    pub(crate) fn find_alias(&self, agent: i64, raw: Stand, name: &str) -> Result<Option<ThreadId>, Fault> {
+        let resolved = self.resolved_stand(raw)?;
+        for (head, presenter) in [resolved, raw] {
+            if let Some(scope) = alias_scope(head, presenter, name)
+                && let Some(thread) = self.alias(agent, &scope, name)?
+            {
+                return Ok(Some(thread));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Whose alias it is. Two callers may both say "main" and never meet; a nameless
 /// caller gets a thread again only by an id that nobody can guess.
-pub(crate) fn alias_scope(head: Option<PublicKey>, presenter: Option<PublicKey>, name: &str) -> Option<String> {
+fn alias_scope(head: Option<PublicKey>, presenter: Option<PublicKey>, name: &str) -> Option<String> {
     let text = |key: Option<PublicKey>| key.map_or_else(|| "-".to_owned(), |key| key.to_hex());
     if head.is_none() && presenter.is_none() && !is_random_uuid(name) {
         return None;

@@ -183,6 +183,17 @@ pub struct Page {
 }
 
 impl Reader {
+    /// Several reads of one moment: without it a commit between two of them would
+    /// show a run as it never was.
+    ///
+    /// # Errors
+    /// What the verb said.
+    pub fn snapshot<T>(&self, verb: impl FnOnce(&Self) -> Result<T, No>) -> Result<T, No> {
+        // Dropped at the end, whatever happens: there is nothing to commit.
+        let _moment = self.store.db.unchecked_transaction()?;
+        verb(self)
+    }
+
     /// The authority an authenticated reader stands for.
     ///
     /// # Errors
@@ -494,6 +505,14 @@ impl Reader {
         Ok(second_best)
     }
 
+    /// The newest run of the thread that ever asked, waiting ones before others.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn last_asking(&self, thread: &ThreadId) -> Result<Option<RunId>, No> {
+        Ok(self.store.asking_runs(thread)?.into_iter().next().map(|run| run.id))
+    }
+
     /// The open calls of the thread's waiting runs: a result for one of them is an
     /// answer, a result for anything else is history.
     ///
@@ -525,11 +544,8 @@ impl Reader {
         name: &str,
     ) -> Result<Option<ThreadId>, No> {
         let row = self.store.agent(agent)?.ok_or_else(|| Refusal::new(Code::AgentUnknown, "agent: not known here"))?;
-        for (head, presenter) in stands {
-            let resolve = |key: Option<PublicKey>| key.map(|key| self.store.resolve(key)).transpose();
-            if let Some(scope) = crate::dispatch::alias_scope(resolve(*head)?, resolve(*presenter)?, name)
-                && let Some(thread) = self.store.alias(row.row, &scope, name)?
-            {
+        for stand in stands {
+            if let Some(thread) = self.store.find_alias(row.row, *stand, name)? {
                 return Ok(Some(thread));
             }
         }

@@ -289,8 +289,13 @@ impl Witness {
 fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
     let mut items: Vec<ItemRow> = Vec::new();
     let mut about: Vec<String> = Vec::new();
+    let mut nameless = 0;
     for question in questions {
-        let id = question.id.unwrap_or_else(|| format!("{run}.{ordinal}"));
+        let id = question.id.unwrap_or_else(|| {
+            nameless += 1;
+            // The first gets the pause's id; further nameless ones are questions of their own.
+            if nameless == 1 { format!("{run}.{ordinal}") } else { format!("{run}.{ordinal}.{nameless}") }
+        });
         about.extend(question.call);
         if !items.iter().any(|item| item.id == id) {
             items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text });

@@ -11,7 +11,7 @@ use super::card::EXTENSION_INTERJECTION;
 use super::fields::Fields;
 use super::refused::Refused;
 use super::{send, stream, tasks};
-use crate::answer::{A2a, Door, Method};
+use crate::answer::{A2a, Door, Method, Problem};
 use crate::bag::URN;
 use crate::door::{Knock, agent};
 use crate::house::App;
@@ -58,7 +58,11 @@ pub(super) enum Said {
 }
 
 /// Answers a request.
-pub(super) async fn call(app: App, provider: &str, name: &str, knock: Knock) -> Response {
+pub(super) async fn call(app: App, provider: &str, name: &str, knock: Result<Knock, Problem>) -> Response {
+    let knock = match knock {
+        Ok(knock) => knock,
+        Err(problem) => return whole(error_frame("null", &problem.jsonrpc(Method::Other, None))),
+    };
     let extensions = activated(&knock.headers);
     let mut id = "null".to_owned();
     let mut method = Method::Other;

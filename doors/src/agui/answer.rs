@@ -56,7 +56,7 @@ pub(super) async fn find(asker: Asker<'_>) -> Result<Option<Found>, Problem> {
     }
     if let Some(value) = input.command.clone() {
         let found = match &known {
-            Some(known) => asker.at(known, Lane::CallResult, Vec::new(), Some(Content::single(value))).await?,
+            Some(known) => asker.command(known, Content::single(value)).await?,
             None => None,
         };
         return found.map(Some).ok_or_else(|| nothing_asked("command.resume"));
@@ -107,6 +107,23 @@ impl Asker<'_> {
         let open = self.open_calls(&known.thread).await?;
         ids.extend(self.input.result_ids().into_iter().filter(|id| open.iter().any(|(_, call)| call == id)));
         self.at(known, Lane::Resume, ids, Some(content)).await
+    }
+
+    /// The older frameworks' answer names no item: it is for the run that waits. With an
+    /// act beside it and nothing waiting it is a repeat or a lost race, and its sender is
+    /// told so by the run that asked last.
+    async fn command(self, known: &Known, content: Content) -> Result<Option<Found>, Problem> {
+        let run = match self.target(&known.thread, Vec::new()).await? {
+            None if self.bag.has_resolution() => {
+                let thread = known.thread.clone();
+                self.app.readers.read(move |reader| reader.last_asking(&thread)).await?
+            }
+            waiting => waiting,
+        };
+        match run {
+            Some(run) => self.found(known, run, Lane::CallResult, Some(content)).await,
+            None => Ok(None),
+        }
     }
 
     /// Clients resend whole histories: only a result for an open call is an answer.

@@ -63,6 +63,7 @@ pub async fn run(options: Options) -> Result<(), Failure> {
         policy: Policy::default(),
         admission: Admission::Open,
         keep_alive: Duration::from_secs(15),
+        ping: crate::link::PING,
         gateway: None,
     };
     let opened = house::open(&dir.0.join("wikala.db"), Arc::new(SigningKey::generate()), settings, Clock::System)

@@ -20,6 +20,9 @@ use crate::answer::{Door, Problem};
 use crate::door::Knock;
 use crate::house::{Admission, App};
 
+/// How often the line is tried; two silences in a row and it is lost.
+pub const PING: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// The routes of this door.
 pub fn routes() -> Router<App> {
     Router::new().route("/tickets", post(tickets)).route("/ws/provider", get(open))

@@ -19,8 +19,6 @@ use crate::{delivery, messages};
 
 /// How long a stranger may take to greet.
 const HELLO: Duration = Duration::from_secs(5);
-/// How often the line is tried; two silences in a row and it is lost.
-const PING: Duration = Duration::from_secs(20);
 /// How many jobs of one link may be on their way to the desk.
 const ON_THE_WAY: usize = 64;
 /// How long one write may take.
@@ -129,7 +127,7 @@ async fn talk(
     on_the_way: &mut FuturesOrdered<Answer>,
 ) {
     let mut closing = app.closing.clone();
-    let mut ping = tokio::time::interval(PING);
+    let mut ping = tokio::time::interval(app.settings.ping);
     ping.reset();
     let mut silent = 0;
     loop {

@@ -171,11 +171,11 @@ impl Store {
     }
 
     pub(crate) fn announce_call(&self, run: &RunId, id: &str) -> Result<(), Fault> {
-        // announce call: announced again, it is open again
+        // announce call: told again (a history replayed on the next leg), it stays as it was
         self.change(
             "INSERT INTO deferred_call (run, id, position)
              VALUES (:run, :id, (SELECT count(*) FROM deferred_call WHERE run = :run))
-             ON CONFLICT (run, id) DO UPDATE SET answered = 0",
+             ON CONFLICT (run, id) DO NOTHING",
             named_params! {":run": run, ":id": id},
         )?;
         Ok(())

@@ -277,11 +277,13 @@ impl Store {
 
     /// The provider goes on by itself after a pause.
     pub(crate) fn go_on(&self, id: &RunId, link: LinkId, now: Moment) -> Result<bool, Fault> {
-        // go on
+        // go on: not beside another active run of the thread
         Ok(self.change(
             "UPDATE run SET status = 'running', leg = leg + 1, link = :link, held = 1, settled_at = NULL,
                lease_until = NULL, cancel_requested = 0, changed_at = :now
-             WHERE id = :id AND status = 'input-required'",
+             WHERE id = :id AND status = 'input-required'
+               AND NOT EXISTS (SELECT 1 FROM run AS active WHERE active.thread = run.thread AND active.id <> run.id
+                 AND (active.status IN ('offering', 'running', 'cancelling') OR active.held = 1))",
             named_params! {":id": id, ":link": link.0, ":now": secs(now)},
         )? > 0)
     }

@@ -142,7 +142,8 @@ impl Store {
         )
     }
 
-    /// False if the delegate is on record under another authority.
+    /// False if the delegate is on record under another authority, or if the pair would
+    /// make a second level: a key is a delegate or has delegates, never both.
     pub(crate) fn record_delegate(
         &self,
         delegate: PublicKey,
@@ -154,7 +155,9 @@ impl Store {
         // record delegate: never re-bound; the same pair keeps its latest expiry
         let rows = self.change(
             "INSERT INTO delegate (delegate, authority, recorded_at, certificate, expires_at)
-             VALUES (:delegate, :authority, :now, :certificate, :expires_at)
+             SELECT :delegate, :authority, :now, :certificate, :expires_at
+             WHERE NOT EXISTS (SELECT 1 FROM delegate AS other
+               WHERE other.authority = :delegate OR other.delegate = :authority)
              ON CONFLICT (delegate) DO UPDATE SET
                certificate = CASE WHEN excluded.expires_at > expires_at THEN excluded.certificate ELSE certificate END,
                expires_at = max(expires_at, excluded.expires_at)

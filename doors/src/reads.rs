@@ -141,7 +141,7 @@ async fn tree(
     knock: Knock,
 ) -> Result<Response, Problem> {
     if what != "tree" {
-        return Err(Problem::door(Door::RouteUnknown, "route: not known, GET /.well-known/wikala.json lists them"));
+        return Err(Problem::door(Door::MethodNotAllowed, "route: takes another method, POST opens a thread"));
     }
     let id = thread_id(&id)?;
     let viewer = knock.viewer(&app).await?;
@@ -297,6 +297,9 @@ pub fn run_words(view: &RunView) -> Value {
         }
     };
     set("reason", view.reason.clone().map(Value::from));
+    // A provider may spell one of our reasons: whose word it is stands beside it.
+    let by = if view.reason_by_provider { "provider" } else { "witness" };
+    set("reasonBy", view.reason.as_ref().map(|_| by.into()));
     set("head", view.head.as_ref().map(hex));
     set("opener", view.opener.as_ref().map(hex));
     set("chain", view.chain.as_deref().and_then(|chain| serde_json::from_str(chain).ok()));

@@ -105,7 +105,7 @@ async fn a_bad_frame_is_told_and_a_wrong_kind_of_frame_closes() {
         json!({ "type": "event", "runId": "run_1", "event": {} }).to_string(),
         json!({ "type": "ack", "runId": "x", "accepted": "yes" }).to_string(),
         json!({ "type": "holding", "runs": [{ "runId": 1 }] }).to_string(),
-        json!({ "type": "query", "queryId": 1, "method": "other", "params": { "threadId": "x" } }).to_string(),
+        json!({ "type": "query", "method": "thread_messages", "params": {} }).to_string(),
         "{\"a\":".repeat(2000),
     ] {
         peer.text(&text).await;
@@ -113,6 +113,11 @@ async fn a_bad_frame_is_told_and_a_wrong_kind_of_frame_closes() {
     }
     peer.binary(vec![0; 3]).await;
     assert_eq!(peer.next().await["type"], "error");
+    // Whoever asked waits for its id: a faulty question is answered, not only refused.
+    peer.send(json!({ "type": "query", "queryId": 1, "method": "other", "params": { "threadId": "x" } })).await;
+    let answer = peer.next().await;
+    assert_eq!((&answer["type"], &answer["queryId"]), (&json!("queryResult"), &json!(1)), "{answer}");
+    assert!(answer["error"].as_str().is_some_and(|why| why.contains("thread_messages")), "{answer}");
     peer.silent().await;
     peer.text(&" ".repeat(1024 * 1024 + 1)).await;
     until_attached(&house, 0).await;

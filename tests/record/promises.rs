@@ -116,7 +116,7 @@ fn p07_calls_left_open_pause_the_run_and_never_complete_it() {
     assert_eq!(ids, [("q", ItemKind::Interrupt), ("c3", ItemKind::Call)]);
     assert!(!world.entries(&opened.run).iter().any(|e| matches!(e.entry, Entry::Mark(Mark::Ended { .. }))));
     assert_eq!(world.reader().open_calls(&opened.thread).expect("read"), [(opened.run.clone(), "c3".to_owned())]);
-    assert_eq!(world.reader().resume_target(&opened.thread, &["q", "c3"]).expect("read"), Some(opened.run));
+    assert_eq!(world.reader().resume_target(&opened.thread, &["q", "c3"].into()).expect("read"), Some(opened.run));
 }
 
 #[test]

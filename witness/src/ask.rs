@@ -1,9 +1,12 @@
 //! The answer lane: a paused run goes on when somebody from the set that was
 //! copied at the pause says so, once, and within the window.
 
+use std::convert::Infallible;
+
 use wikala_certs::{ActingFor, AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
+use crate::dispatch::not_a_member;
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Answer, Caller, Entry, Lane, Leg, Mark, Reply, ReplyItem, Status};
 use crate::refusal::{Code, No, Refusal, Winner};
@@ -137,6 +140,54 @@ impl Witness {
         Ok(Answered { run: run.id, thread: run.thread, replayed: false, after: noted.seq - 1 })
     }
 
+    /// An answer that found nothing to answer: it never opens a run. Always a no; who
+    /// does not belong to the thread is told what it is told while the thread waits.
+    ///
+    /// # Errors
+    /// `no-open-ask` for a member, for an outsider what [`Witness::answer`] says.
+    pub fn nothing_asked(
+        &mut self,
+        now: Moment,
+        agent: &crate::AgentId,
+        thread: &ThreadId,
+        lane: Lane,
+        caller: Caller,
+    ) -> Result<Infallible, No> {
+        if let Some(row) = self.store.thread(thread)?
+            && row.head.is_some()
+            && self.store.agent_row(row.agent)?.is_some_and(|of| of.id == *agent)
+        {
+            self.belongs_to(now, agent, &row, lane, caller)?;
+        }
+        Err(Refusal::new(Code::NoOpenAsk, "answer: nothing in this thread asks for it, read the thread's runs").into())
+    }
+
+    /// Somebody who is a member of the thread, proved afresh. What others are told
+    /// depends on the lane alone: never on what the thread does.
+    fn belongs_to(
+        &mut self,
+        now: Moment,
+        agent: &crate::AgentId,
+        thread: &ThreadRow,
+        lane: Lane,
+        caller: Caller,
+    ) -> Result<(), No> {
+        let outsider = |no: No| match lane {
+            // A result that nobody may give is a word in a thread where one may not speak.
+            Lane::CallResult => no,
+            Lane::Message | Lane::Resume | Lane::Direct => act_required(),
+        };
+        let mut who = match self.stand(now, agent, caller) {
+            Ok(who) => who,
+            Err(no @ No::Refusal(_)) => return Err(outsider(no)),
+            Err(fault) => return Err(fault),
+        };
+        if !self.store.is_member(thread, agent.provider, &who)? {
+            return Err(outsider(not_a_member(thread, &who)));
+        }
+        self.spend_presenter(now, &mut who)
+    }
+
     /// The win, spent where it is used: takes the right by value, so one act
     /// cannot open two pauses.
     fn reopen(&mut self, now: Moment, right: Right, run: &RunRow, ask: &AskRow, answer: Digest) -> Result<Closer, No> {
@@ -258,15 +309,7 @@ impl Witness {
             return Err(not_waiting().into());
         }
         if !open {
-            let mut who = match self.stand(now, &case.agent.id, caller) {
-                Ok(who) => who,
-                Err(No::Refusal(_)) => return Err(act_required(run)),
-                Err(fault) => return Err(fault),
-            };
-            if !self.store.is_member(case.thread, case.agent.id.provider, &who)? {
-                return Err(act_required(run));
-            }
-            self.spend_presenter(now, &mut who)?;
+            self.belongs_to(now, &case.agent.id, case.thread, case.lane, caller)?;
         }
         match (case.lane, case.ask) {
             (Lane::Message, _) if !waiting => Err(not_waiting().into()),
@@ -274,7 +317,7 @@ impl Witness {
             _ if open => Ok(Ok(Right::Open)),
             (Lane::Resume, Some(ask)) if !waiting => Err(lost(run, ask)),
             (Lane::Resume, None) if !waiting => Err(no_open_ask(run)),
-            _ => Err(act_required(run)),
+            _ => Err(act_required()),
         }
     }
 }
@@ -341,13 +384,11 @@ fn incomplete<'a>(missing: impl Iterator<Item = &'a str>) -> No {
         .into()
 }
 
-fn act_required(run: &RunRow) -> No {
+/// Without the run's id: who is told this may not know it.
+fn act_required() -> No {
     Refusal::new(
         Code::ActRequired,
-        format!(
-            "answer: {} waits for its authority, send `resolution` signed over funduq-resolve:{}:<now>",
-            run.id, run.id
-        ),
+        "answer: asks are answered by their authorities, send `resolution` signed over funduq-resolve:{run id}:{now}",
     )
     .into()
 }

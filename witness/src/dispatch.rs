@@ -6,7 +6,7 @@ use wikala_chain::{PublicKey, Target, VerifiedChain};
 
 use crate::caller::Standing;
 use crate::ids::{RunId, ThreadId};
-use crate::model::{AgentId, Entry, Leg, Lineage, Mark, Place, Status, Utterance};
+use crate::model::{AgentId, Entry, Leg, Lineage, Mark, Place, Status, Utterance, Why};
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
 use crate::store::agents::AgentRow;
@@ -160,7 +160,7 @@ impl Witness {
         if self.is_online(&agent, now) {
             self.offer_ready(now, address.provider)?;
         } else {
-            self.end_run(now, &id, Status::Failed, Some("agent_offline"), false)?;
+            self.end_run(now, &id, Status::Failed, Some(Why::Ours("agent_offline")), false)?;
         }
         Ok(Opened { run: id, thread: thread_id, joined: false })
     }
@@ -328,7 +328,7 @@ fn is_random_uuid(name: &str) -> bool {
         })
 }
 
-fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
+pub(crate) fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
     let caller =
         who.presenter.map_or_else(|| "a caller without a chain".to_owned(), |key| key.fingerprint().to_string());
     Refusal::new(

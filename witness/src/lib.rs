@@ -63,6 +63,8 @@ use store::Store;
 
 /// How many runs of one thread may wait for their turn; one more is `queue-full`.
 pub const QUEUE_LIMIT: u64 = 8;
+/// How many items one pause may ask for; calls left open beyond it fail the run.
+pub const ASK_ITEMS: usize = 256;
 /// How many faults in a row withdraw a provider's agents.
 pub const TOLERANCE: u64 = 3;
 /// How long a declined or unanswered offer waits before it is made again, seconds.

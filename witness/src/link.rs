@@ -73,8 +73,7 @@ impl Witness {
         self.store.know_provider(provider, provider_name)?;
         self.store.readmit(provider, TOLERANCE)?;
         // Left out by its own word, not lost: no grace, it is offline from now on.
-        let lost_at = now.as_secs().saturating_sub(self.policy.link_grace_s);
-        self.store.clear_roster(link, Moment::from_secs(lost_at))?;
+        self.store.clear_roster(link, self.graceless(now))?;
         for agent in agents {
             self.store.register(provider, link, agent)?;
         }
@@ -111,6 +110,8 @@ impl Witness {
     /// Only faults.
     pub fn evict(&mut self, now: Moment, provider: PublicKey) -> Result<(), No> {
         if let Some((link, _)) = self.store.live_link(provider)? {
+            // Sent away, not lost: no grace, it is offline from now on.
+            self.store.clear_roster(link, self.graceless(now))?;
             self.drop_link(now, link)?;
             self.outbox
                 .push(Effect::Close { link, reason: "not-admitted: this key was removed from the admission list" });
@@ -172,6 +173,11 @@ impl Witness {
         }
         self.store.lease_runs_of(link, now.as_secs() + self.policy.link_grace_s)?;
         Ok(())
+    }
+
+    /// Lost so long ago that no grace is left.
+    fn graceless(&self, now: Moment) -> Moment {
+        Moment::from_secs(now.as_secs().saturating_sub(self.policy.link_grace_s))
     }
 
     fn linked(&self, link: LinkId) -> Result<PublicKey, No> {

@@ -343,11 +343,32 @@ pub enum Mark {
         reason: Option<String>,
         /// The provider's own terminal words stand before this mark.
         in_words: bool,
+        /// The reason is the provider's: it may spell one of ours and is none.
+        #[serde(default)]
+        by_provider: bool,
     },
 }
 
 /// 64 lower-case hex in a stored mark.
 pub type PublicKeyText = String;
+
+/// Why a run did not complete, and whose words that is: a provider must not speak in
+/// the witness's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why<'a> {
+    /// The witness's.
+    Ours(&'a str),
+    /// The provider's.
+    Theirs(&'a str),
+}
+
+impl<'a> Why<'a> {
+    pub(crate) fn text(self) -> &'a str {
+        match self {
+            Why::Ours(text) | Why::Theirs(text) => text,
+        }
+    }
+}
 
 /// Who wrote an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]

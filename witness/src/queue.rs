@@ -4,7 +4,7 @@ use wikala_certs::Moment;
 use wikala_chain::PublicKey;
 
 use crate::ids::RunId;
-use crate::model::{Delivery, Effect, Status};
+use crate::model::{Delivery, Effect, Status, Why};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;
@@ -33,7 +33,7 @@ impl Witness {
             self.lease_ran_out(now, &run)?;
         }
         for run in self.store.unserved(at.saturating_sub(self.policy.unserved_s))? {
-            self.end_run(now, &run.id, Status::Failed, Some("no_provider_took_it"), false)?;
+            self.end_run(now, &run.id, Status::Failed, Some(Why::Ours("no_provider_took_it")), false)?;
         }
         for run in self.store.unfinished(at.saturating_sub(FINISH_S))? {
             self.store.release(&run.id)?;
@@ -53,7 +53,7 @@ impl Witness {
         match run.status {
             Status::Cancelling => self.end_run(now, &run.id, Status::Cancelled, None, false)?,
             Status::Running => {
-                self.end_run(now, &run.id, Status::Failed, Some("provider_left_holding_it"), false)?;
+                self.end_run(now, &run.id, Status::Failed, Some(Why::Ours("provider_left_holding_it")), false)?;
                 self.strike(now, agent.id.provider, Strike::TookNeverEnded)?;
             }
             // Settled, only the finish was missing.

@@ -1,6 +1,8 @@
 //! Reads: what a run, a thread or the roster looks like to somebody who may look.
 //! A read changes nothing and sees the last commit.
 
+use std::collections::HashSet;
+
 use wikala_certs::Moment;
 use wikala_chain::{Digest, Fingerprint, PublicKey};
 
@@ -33,6 +35,8 @@ pub struct RunView {
     pub status: Status,
     /// Why it failed or was cancelled.
     pub reason: Option<String>,
+    /// The reason is the provider's, in its own words.
+    pub reason_by_provider: bool,
     /// The effective head it was opened under.
     pub head: Option<PublicKey>,
     /// The authenticated key that opened it; `None`: anonymous.
@@ -268,6 +272,7 @@ impl Reader {
             agent: agent.id,
             status: row.status,
             reason: row.reason,
+            reason_by_provider: row.reason_by_provider,
             head: row.head,
             opener: row.opener,
             chain: row.chain,
@@ -489,28 +494,32 @@ impl Reader {
     ///
     /// # Errors
     /// Only faults.
-    pub fn resume_target(&self, thread: &ThreadId, ids: &[&str]) -> Result<Option<RunId>, No> {
+    pub fn resume_target(&self, thread: &ThreadId, ids: &HashSet<&str>) -> Result<Option<RunId>, No> {
         let mut second_best = None;
         for run in self.store.asking_runs(thread)? {
             let Some(ask) = self.store.newest_ask(&run.id)? else { continue };
             let items = self.store.items(&run.id, ask.ordinal)?;
-            let covers = items.iter().all(|item| ids.contains(&item.id.as_str()));
+            let covers = items.iter().all(|item| ids.contains(item.id.as_str()));
             if ask.closed_at.is_none() && (covers || ids.is_empty()) {
                 return Ok(Some(run.id));
             }
-            if second_best.is_none() && items.iter().any(|item| ids.contains(&item.id.as_str())) {
+            if second_best.is_none() && items.iter().any(|item| ids.contains(item.id.as_str())) {
                 second_best = Some(run.id);
             }
         }
         Ok(second_best)
     }
 
-    /// The newest run of the thread that ever asked, waiting ones before others.
+    /// The run of a thread that an act is most likely for: the newest that ever asked,
+    /// waiting ones before others, else the newest.
     ///
     /// # Errors
     /// Only faults.
-    pub fn last_asking(&self, thread: &ThreadId) -> Result<Option<RunId>, No> {
-        Ok(self.store.asking_runs(thread)?.into_iter().next().map(|run| run.id))
+    pub fn likely_target(&self, thread: &ThreadId) -> Result<Option<RunId>, No> {
+        if let Some(run) = self.store.asking_runs(thread)?.into_iter().next() {
+            return Ok(Some(run.id));
+        }
+        Ok(self.store.newest_run(thread)?)
     }
 
     /// The open calls of the thread's waiting runs: a result for one of them is an

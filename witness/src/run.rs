@@ -1,16 +1,18 @@
 //! What a provider says about a run: the verdict on an offer, events, the finish.
 //! Whoever says it is known by the key of its link, and only the claimer may speak.
 
+use std::collections::HashSet;
+
 use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
 use crate::ids::RunId;
-use crate::model::{Effect, Entry, Fact, ItemKind, LinkId, Mark, Question, Status, Verdict, Words};
+use crate::model::{Effect, Entry, Fact, ItemKind, LinkId, Mark, Question, Status, Verdict, Why, Words};
 use crate::refusal::{Code, No, Refusal};
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::asks::{ClosedAs, Closer, ItemRow};
 use crate::store::runs::RunRow;
-use crate::{RETRY_S, TOLERANCE, Witness};
+use crate::{ASK_ITEMS, RETRY_S, TOLERANCE, Witness};
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl Witness {
                 if run.cancel_requested {
                     self.end_run(now, id, Status::Cancelled, None, false)?;
                 } else {
-                    self.end_run(now, id, Status::Failed, Some(&reason), false)?;
+                    self.end_run(now, id, Status::Failed, Some(Why::Theirs(&reason)), false)?;
                 }
             }
         }
@@ -105,10 +107,16 @@ impl Witness {
             }
             self.store.set_link_seq(id, seq)?;
         }
-        self.note(id, Entry::Words(words), now)?;
+        let noted = self.note(id, Entry::Words(words), now)?;
         match fact {
             Fact::Started | Fact::Said => {}
-            Fact::CallOpened(call) => self.store.announce_call(id, &call)?,
+            Fact::CallOpened(call) => {
+                self.store.announce_call(id, &call, noted.seq)?;
+                // Announced one by one, calls have no other bound; nobody could answer so many.
+                if self.store.unanswered_calls(id)?.len() > ASK_ITEMS {
+                    self.end_run(now, id, Status::Failed, Some(Why::Ours("provider_asked_too_much")), false)?;
+                }
+            }
             Fact::CallAnswered(call) => self.store.settle_call(id, &call)?,
             Fact::Failed(reason) => self.provider_failed(now, &run, &reason)?,
             Fact::Ended { questions, pending, cancelled } => {
@@ -131,7 +139,13 @@ impl Witness {
         match run.status {
             Status::Cancelling => self.end_run(now, id, Status::Cancelled, None, false)?,
             Status::Running => {
-                self.end_run(now, id, Status::Failed, Some("provider_stream_ended_without_finishing"), false)?;
+                self.end_run(
+                    now,
+                    id,
+                    Status::Failed,
+                    Some(Why::Ours("provider_stream_ended_without_finishing")),
+                    false,
+                )?;
             }
             _ => {}
         }
@@ -155,7 +169,7 @@ impl Witness {
         }
         // Asked to stop, it stopped badly: that is a cancelled run.
         let status = if run.cancel_requested { Status::Cancelled } else { Status::Failed };
-        self.end_run(now, id, status, Some(reason), false)
+        self.end_run(now, id, status, Some(Why::Ours(reason)), false)
     }
 
     /// A run of the provider behind a live link. Unknown and foreign are told alike.
@@ -198,9 +212,9 @@ impl Witness {
     fn provider_failed(&mut self, now: Moment, run: &RunRow, reason: &str) -> Result<(), No> {
         // Asked to stop, it stopped with an error: that is a cancelled run.
         if run.cancel_requested {
-            self.end_run(now, &run.id, Status::Cancelled, Some(reason), true)
+            self.end_run(now, &run.id, Status::Cancelled, Some(Why::Theirs(reason)), true)
         } else {
-            self.end_run(now, &run.id, Status::Failed, Some(reason), true)
+            self.end_run(now, &run.id, Status::Failed, Some(Why::Theirs(reason)), true)
         }
     }
 
@@ -242,7 +256,7 @@ impl Witness {
         now: Moment,
         id: &RunId,
         status: Status,
-        reason: Option<&str>,
+        reason: Option<Why<'_>>,
         in_words: bool,
     ) -> Result<(), No> {
         if !self.store.end(id, status, reason, now)? {
@@ -252,7 +266,12 @@ impl Witness {
             self.store.close_ask(id, ask.ordinal, ClosedAs::Failed, Closer::default(), now)?;
         }
         self.store.settle_all_calls(id)?;
-        let mark = Mark::Ended { status: status.as_str().to_owned(), reason: reason.map(str::to_owned), in_words };
+        let mark = Mark::Ended {
+            status: status.as_str().to_owned(),
+            reason: reason.map(|why| why.text().to_owned()),
+            in_words,
+            by_provider: matches!(reason, Some(Why::Theirs(_))),
+        };
         let noted = self.note(id, Entry::Mark(mark), now)?;
         self.store.set_ended(id, noted.place)?;
         Ok(())
@@ -288,7 +307,8 @@ impl Witness {
 /// A pause without ids gets one, from the run and the pause.
 fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
     let mut items: Vec<ItemRow> = Vec::new();
-    let mut about: Vec<String> = Vec::new();
+    // Sets: how much there is to compare is the provider's choice.
+    let (mut known, mut about) = (HashSet::new(), HashSet::new());
     let mut nameless = 0;
     for question in questions {
         let id = question.id.unwrap_or_else(|| {
@@ -297,12 +317,12 @@ fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<Stri
             if nameless == 1 { format!("{run}.{ordinal}") } else { format!("{run}.{ordinal}.{nameless}") }
         });
         about.extend(question.call);
-        if !items.iter().any(|item| item.id == id) {
+        if known.insert(id.clone()) {
             items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text });
         }
     }
     for call in calls {
-        if !about.contains(&call) && !items.iter().any(|item| item.id == call) {
+        if !about.contains(&call) && known.insert(call.clone()) {
             let question = serde_json::Value::String(call.clone()).to_string();
             items.push(ItemRow { id: call, kind: ItemKind::Call, question });
         }

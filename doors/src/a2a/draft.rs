@@ -2,7 +2,7 @@
 //! task as it stands after it. States come from the witness's marks alone: a provider
 //! that pauses for a tool call says RUN_FINISHED first, and that is no COMPLETED.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use wikala_chain::{RawObject, json};
@@ -100,6 +100,9 @@ pub(super) struct Draft {
     pub(super) open: Option<(u64, Vec<String>)>,
     /// Artifacts: id and text.
     pub(super) artifacts: Vec<(String, String)>,
+    /// Where each stands, and each call: how many there are is the provider's choice.
+    places: HashMap<String, usize>,
+    called: HashMap<String, usize>,
     /// Events without a word of their own, in order, as received.
     pub(super) events: Vec<Arc<str>>,
     pub(super) lines: Vec<Line>,
@@ -123,6 +126,8 @@ impl Draft {
             reason: None,
             open: None,
             artifacts: Vec::new(),
+            places: HashMap::new(),
+            called: HashMap::new(),
             events: Vec::new(),
             lines: Vec::new(),
             calls: Vec::new(),
@@ -186,7 +191,7 @@ impl Draft {
             }
             // On record for who reads it there; the words themselves show no gap.
             Mark::LinkGap { .. } => {}
-            Mark::Ended { status, reason, in_words } => {
+            Mark::Ended { status, reason, in_words, .. } => {
                 told.extend(self.end_chunks());
                 let state = Status::parse(status).map_or(State::Failed, State::of);
                 self.enter(state, at_s);
@@ -236,7 +241,7 @@ impl Draft {
             }
             ("TEXT_MESSAGE_END", Some(id)) if !self.foreign.contains(&id) => {
                 let mut told = self.end_chunks();
-                if self.artifacts.iter().any(|(known, _)| *known == id) {
+                if self.places.contains_key(&id) {
                     told.push(self.piece(&id, String::new(), true));
                 }
                 told
@@ -264,13 +269,14 @@ impl Draft {
     }
 
     fn piece(&mut self, id: &str, text: String, last: bool) -> Told {
-        let append = match self.artifacts.iter_mut().find(|(known, _)| known == id) {
+        let append = match self.places.get(id).and_then(|at| self.artifacts.get_mut(*at)) {
             Some((_, whole)) => {
                 whole.push_str(&text);
                 true
             }
             None => {
                 self.lines.push(Line::Text(self.artifacts.len()));
+                self.places.insert(id.to_owned(), self.artifacts.len());
                 self.artifacts.push((id.to_owned(), text.clone()));
                 false
             }
@@ -281,21 +287,18 @@ impl Draft {
     /// Chunks have no end of their own: whatever comes after them is it.
     fn end_chunks(&mut self) -> Vec<Told> {
         let Some(id) = self.chunking.take() else { return Vec::new() };
-        if self.artifacts.iter().any(|(known, _)| *known == id) {
-            vec![self.piece(&id, String::new(), true)]
-        } else {
-            Vec::new()
-        }
+        if self.places.contains_key(&id) { vec![self.piece(&id, String::new(), true)] } else { Vec::new() }
     }
 
     fn call(&mut self, id: Option<String>, name: Option<String>, args: Option<String>) {
         let at = match &id {
-            Some(id) => self.calls.iter().position(|call| call.id == *id),
+            Some(id) => self.called.get(id).copied(),
             None => self.calls.len().checked_sub(1),
         };
         let at = match (at, id) {
             (Some(at), _) => at,
             (None, Some(id)) => {
+                self.called.insert(id.clone(), self.calls.len());
                 self.calls.push(Call { id, ..Call::default() });
                 self.calls.len() - 1
             }
@@ -341,7 +344,7 @@ mod tests {
             say(r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"b"}"#),
             say(r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#),
             say(r#"{"type":"RUN_FINISHED","result":{"n":1}}"#),
-            Entry::Mark(Mark::Ended { status: "completed".into(), reason: None, in_words: true }),
+            Entry::Mark(Mark::Ended { status: "completed".into(), reason: None, in_words: true, by_provider: false }),
         ]);
         assert_eq!(
             told,

@@ -2,6 +2,8 @@
 //! an empty string mean absent, integers as `N`, `N.0` or a string, unknown members
 //! are passed over. Values stay the text they were.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
 
@@ -12,7 +14,8 @@ use crate::answer::{Door, Problem};
 #[derive(Debug)]
 pub(super) struct Fields {
     place: String,
-    members: Vec<(String, Box<RawValue>)>,
+    // A tree: a caller chooses how many there are, and a list would be searched for each.
+    members: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Fields {
@@ -22,28 +25,25 @@ impl Fields {
             return Err(Refused::field(place, "not an object"));
         }
         let object = RawObject::parse(raw)?;
-        let mut members: Vec<(String, Box<RawValue>)> = Vec::with_capacity(object.len());
+        let mut members = BTreeMap::new();
         for (name, value) in object.iter() {
-            let name = camel(name);
             // `taskId` beside `task_id`: two readers could take two different ones.
-            if members.iter().any(|(known, _)| *known == name) {
-                let sentence = format!("{place}: {name} is there twice, in two spellings");
+            if members.insert(camel(name), value.to_owned()).is_some() {
+                let sentence = format!("{place}: {} is there twice, in two spellings", camel(name));
                 return Err(Problem::door(Door::BodyDuplicateKey, sentence).into());
             }
-            members.push((name, value.to_owned()));
         }
         Ok(Fields { place: place.to_owned(), members })
     }
 
     /// A member's text; null is absent.
     pub(super) fn raw(&self, name: &str) -> Option<&str> {
-        let (_, value) = self.members.iter().find(|(known, _)| known == name)?;
-        Some(value.get()).filter(|raw| *raw != "null")
+        self.members.get(name).map(|value| value.get()).filter(|raw| *raw != "null")
     }
 
     /// The member is there, be it null.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.members.iter().any(|(known, _)| known == name)
+        self.members.contains_key(name)
     }
 
     /// A string; empty is absent.

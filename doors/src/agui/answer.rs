@@ -2,6 +2,8 @@
 //! open, so that a resent history is not taken for an answer nor an answer for an
 //! utterance; whether it may is the desk's decision, on every lane alike.
 
+use std::collections::HashSet;
+
 use wikala_certs::{Resolve, SignedAct};
 use wikala_chain::PublicKey;
 use wikala_witness::{AgentId, Caller, Code, ItemKind, Lane, PresenterPolicy, Presenting, RunId, ThreadId};
@@ -34,6 +36,17 @@ pub(super) struct Found {
     pub(super) act: Option<SignedAct<Resolve>>,
 }
 
+/// What a request is.
+#[derive(Debug)]
+pub(super) enum Sort {
+    /// An answer.
+    Answer(Box<Found>),
+    /// An answer that found no ask: the desk says no, to members and outsiders each theirs.
+    Unasked(ThreadId, Lane),
+    /// Words.
+    Utterance,
+}
+
 /// A thread that is there already.
 #[derive(Debug, Clone)]
 struct Known {
@@ -42,33 +55,37 @@ struct Known {
     claimed: bool,
 }
 
-/// Finds the run that this request answers; `None`: it is an utterance.
+/// Finds the run that this request answers, if it is an answer.
 ///
 /// # Errors
 /// `no-open-ask` for a resume that answers nothing: it never opens a run.
 /// `act-signature` for an act that does not hold.
-pub(super) async fn find(asker: Asker<'_>) -> Result<Option<Found>, Problem> {
+pub(super) async fn find(asker: Asker<'_>) -> Result<Sort, Problem> {
     let input = asker.input;
     let known = asker.thread().await?;
-    if let Some(content) = input.resume.clone() {
-        let found = asker.resume(known.as_ref(), content).await?;
-        return found.map(Some).ok_or_else(|| nothing_asked("resume"));
+    let (lane, content, place) = match (&input.resume, &input.command) {
+        (Some(entries), _) => (Lane::Resume, entries.clone(), "resume"),
+        (None, Some(value)) => (Lane::CallResult, Content::single(value.clone()), "command.resume"),
+        (None, None) => {
+            let found = match &known {
+                Some(known) => asker.results(known).await?,
+                None => None,
+            };
+            return Ok(found.map_or(Sort::Utterance, |found| Sort::Answer(Box::new(found))));
+        }
+    };
+    if let Some(known) = &known {
+        if let Some(found) = asker.answer(known, lane, content).await? {
+            return Ok(Sort::Answer(Box::new(found)));
+        }
+        if !known.claimed {
+            return Ok(Sort::Unasked(known.thread.clone(), lane));
+        }
     }
-    if let Some(value) = input.command.clone() {
-        let found = match &known {
-            Some(known) => asker.command(known, Content::single(value)).await?,
-            None => None,
-        };
-        return found.map(Some).ok_or_else(|| nothing_asked("command.resume"));
-    }
-    match &known {
-        Some(known) => asker.results(known).await,
-        None => Ok(None),
-    }
-}
-
-fn nothing_asked(lane: &str) -> Problem {
-    Problem::record(Code::NoOpenAsk, format!("{lane}: nothing in this thread asks for it, read the thread's runs"))
+    Err(Problem::record(
+        Code::NoOpenAsk,
+        format!("{place}: nothing in this thread asks for it, read the thread's runs"),
+    ))
 }
 
 impl Asker<'_> {
@@ -100,28 +117,27 @@ impl Asker<'_> {
         Ok(self.app.readers.read(move |reader| reader.alias(&agent, &stands, &name)).await?)
     }
 
-    /// Resume entries, and the results that the same pause left to the caller.
-    async fn resume(self, known: Option<&Known>, content: Content) -> Result<Option<Found>, Problem> {
-        let Some(known) = known else { return Ok(None) };
+    /// Resume entries, with the results that the same pause left to the caller; or the
+    /// older frameworks' answer, which names no item and is for the run that waits.
+    ///
+    /// With an act beside it and nothing waiting it is a repeat, a lost race or a mistake:
+    /// the run it is likely for says so, once the act holds for that run.
+    async fn answer(self, known: &Known, lane: Lane, content: Content) -> Result<Option<Found>, Problem> {
         let mut ids = content.ids();
-        let open = self.open_calls(&known.thread).await?;
-        ids.extend(self.input.result_ids().into_iter().filter(|id| open.iter().any(|(_, call)| call == id)));
-        self.at(known, Lane::Resume, ids, Some(content)).await
-    }
-
-    /// The older frameworks' answer names no item: it is for the run that waits. With an
-    /// act beside it and nothing waiting it is a repeat or a lost race, and its sender is
-    /// told so by the run that asked last.
-    async fn command(self, known: &Known, content: Content) -> Result<Option<Found>, Problem> {
-        let run = match self.target(&known.thread, Vec::new()).await? {
+        if lane == Lane::Resume {
+            let open: HashSet<String> =
+                self.open_calls(&known.thread).await?.into_iter().map(|(_, call)| call).collect();
+            ids.extend(self.input.result_ids().into_iter().filter(|id| open.contains(id)));
+        }
+        let run = match self.target(&known.thread, ids).await? {
             None if self.bag.has_resolution() => {
                 let thread = known.thread.clone();
-                self.app.readers.read(move |reader| reader.last_asking(&thread)).await?
+                self.app.readers.read(move |reader| reader.likely_target(&thread)).await?
             }
-            waiting => waiting,
+            found => found,
         };
         match run {
-            Some(run) => self.found(known, run, Lane::CallResult, Some(content)).await,
+            Some(run) => self.found(known, run, lane, Some(content)).await,
             None => Ok(None),
         }
     }
@@ -130,7 +146,7 @@ impl Asker<'_> {
     /// With an act beside it, one for a call closed lately is a repeat or a lost race,
     /// and its sender is told so instead of opening a run by it.
     async fn results(self, known: &Known) -> Result<Option<Found>, Problem> {
-        let ids = self.input.result_ids();
+        let ids: HashSet<String> = self.input.result_ids().into_iter().collect();
         if ids.is_empty() {
             return Ok(None);
         }
@@ -141,25 +157,12 @@ impl Asker<'_> {
         if !self.bag.has_resolution() {
             return Ok(None);
         }
-        let Some(run) = self.target(&known.thread, ids).await? else { return Ok(None) };
+        let Some(run) = self.target(&known.thread, ids.into_iter().collect()).await? else { return Ok(None) };
         // An act for another run has nothing to do with this history.
         if !matches!(self.bag.resolve_act(run.as_str()), Ok(Some(_))) {
             return Ok(None);
         }
         self.found(known, run, Lane::CallResult, None).await
-    }
-
-    async fn at(
-        self,
-        known: &Known,
-        lane: Lane,
-        ids: Vec<String>,
-        content: Option<Content>,
-    ) -> Result<Option<Found>, Problem> {
-        match self.target(&known.thread, ids).await? {
-            Some(run) => self.found(known, run, lane, content).await,
-            None => Ok(None),
-        }
     }
 
     async fn found(
@@ -208,7 +211,7 @@ impl Asker<'_> {
     async fn target(self, thread: &ThreadId, ids: Vec<String>) -> Result<Option<RunId>, Problem> {
         let thread = thread.clone();
         let target = self.app.readers.read(move |reader| {
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
             reader.resume_target(&thread, &ids)
         });
         Ok(target.await?)

@@ -17,7 +17,7 @@ use crate::answer::Problem;
 use crate::bag::Bag;
 use crate::door::{self, Knock};
 use crate::house::App;
-use answer::{Asker, Found};
+use answer::{Asker, Found, Sort};
 use input::Input;
 use stream::Audience;
 use teller::Names;
@@ -60,7 +60,17 @@ async fn run(
     };
 
     let asker = Asker { app: &app, agent: &agent, input: &input, bag: &bag, key, caller: caller.as_ref().ok() };
-    if let Some(Found { run, lane, content, act }) = answer::find(asker).await? {
+    let sort = answer::find(asker).await?;
+    if let Sort::Unasked(thread, lane) = sort {
+        let caller = caller?;
+        let no = app.desk.ask(move |witness, now| witness.nothing_asked(now, &agent, &thread, lane, caller)).await;
+        return match no {
+            Err(no) => Err(no.into()),
+            Ok(never) => match never {},
+        };
+    }
+    if let Sort::Answer(found) = sort {
+        let Found { run, lane, content, act } = *found;
         let answer = Answer {
             agent: Some(agent),
             run,

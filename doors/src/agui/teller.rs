@@ -103,10 +103,11 @@ impl Teller {
 
     /// What we must say ourselves, where the provider has no last word of its own.
     fn ours(&mut self, mark: &Mark) -> Vec<Arc<str>> {
-        let Mark::Ended { status, reason, in_words: false } = mark else { return Vec::new() };
+        let Mark::Ended { status, reason, in_words: false, by_provider } = mark else { return Vec::new() };
         if status != "cancelled" {
             let reason = reason.as_deref().unwrap_or("failed");
-            return vec![error(reason, code(reason)).into()];
+            let code = if *by_provider { "wikala.failed" } else { code(reason) };
+            return vec![error(reason, code).into()];
         }
         // Older clients reject the outcome as malformed, and every client a RUN_FINISHED
         // over a message that is still open. We do not end a guest's message for it.
@@ -131,13 +132,13 @@ fn set(object: &mut RawObject, name: &str, text: String) {
     }
 }
 
-/// Our reasons have codes of their own. A provider's words for refusing are no code:
-/// it could spell one of ours.
+/// Our reasons have codes of their own.
 fn code(reason: &str) -> &'static str {
     match reason {
         "agent_offline" => "wikala.agent-offline",
         "no_provider_took_it" => "wikala.no-provider-took-it",
         "provider_left_holding_it" => "wikala.provider-left-holding-it",
+        "provider_asked_too_much" => "wikala.provider-asked-too-much",
         "provider_stream_ended_without_finishing" => "wikala.provider-stream-ended-without-finishing",
         _ => "wikala.failed",
     }

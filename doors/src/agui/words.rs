@@ -8,6 +8,9 @@ use wikala_witness::{Dialect, Fact, Question, Words};
 
 use crate::bag::URN;
 
+/// Questions and open calls of one pause.
+pub const ITEMS: usize = wikala_witness::ASK_ITEMS;
+
 /// An event as it goes on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -96,8 +99,9 @@ fn ended(outcome: Option<&RawValue>) -> Result<Fact, String> {
             Some("success") => {
                 let pending = outcome.get("pendingToolCallIds").map(RawValue::get).filter(|raw| *raw != "null");
                 if let Some(raw) = pending {
-                    let ids = serde_json::from_str(raw).map_err(|_| "event: pendingToolCallIds is no list of ids")?;
-                    fact.1 = Some(ids);
+                    let ids: Vec<String> =
+                        serde_json::from_str(raw).map_err(|_| "event: pendingToolCallIds is no list of ids")?;
+                    fact.1 = Some(bounded(ids)?);
                 }
             }
             // Read as an end it might hide a question.
@@ -108,12 +112,21 @@ fn ended(outcome: Option<&RawValue>) -> Result<Fact, String> {
     Ok(Fact::Ended { questions, pending, cancelled })
 }
 
+/// One pause asks so many things at most: each is looked at beside all others.
+fn bounded<T>(list: Vec<T>) -> Result<Vec<T>, String> {
+    if list.len() > ITEMS {
+        return Err(format!("event: a pause asks {} things, at most {ITEMS} at once", list.len()));
+    }
+    Ok(list)
+}
+
 fn questions(raw: Option<&RawValue>) -> Result<Vec<Question>, String> {
     let raw = raw.map_or("null", RawValue::get);
     let list: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| "event: interrupts is no list")?;
     if list.is_empty() {
         return Err("event: an interrupt outcome without interrupts".to_owned());
     }
+    let list = bounded(list)?;
     let mut questions: Vec<Question> = Vec::with_capacity(list.len());
     for interrupt in list {
         let members = RawObject::parse(interrupt.get()).map_err(|error| format!("event: interrupt {error}"))?;

@@ -1,7 +1,7 @@
 //! The frames of the link (wire.md, The link): JSON text, closed sets of members.
 
 use serde_json::value::RawValue;
-use wikala_chain::{AgentName, RawObject, json};
+use wikala_chain::{AgentName, JsonError, RawObject, json};
 use wikala_witness::{Holding, Registration, RunId, ThreadId, Verdict};
 
 /// The version of the link spoken here.
@@ -45,8 +45,8 @@ pub enum Frame {
     Event(RunId, String, Option<u64>),
     /// Done with a run.
     Finish(RunId),
-    /// Messages of a thread: query id as JSON text, thread, limit.
-    Query(String, ThreadId, usize),
+    /// Messages of a thread: query id as JSON text, thread, limit; or why it is none.
+    Query(String, Result<(ThreadId, usize), String>),
     /// What it still works on after it came back.
     Holding(Vec<Holding>),
 }
@@ -67,13 +67,37 @@ impl Frame {
     /// Unknown types and members, wrong shapes, keys twice.
     pub fn parse(text: &str) -> Result<Frame, Unread> {
         let unread = |sentence: String| Unread { sentence, run: None };
-        let members = RawObject::parse(text).map_err(|error| unread(format!("frame: {error}")))?;
+        let members = match RawObject::parse(text) {
+            Ok(members) => members,
+            // An event with a key twice is malformed like any other: it is known whose, so
+            // that its run fails and nothing is lost in silence.
+            Err(JsonError::DuplicateKey(key)) => match serde_json::from_str::<Outline>(text) {
+                Ok(Outline { kind, run_id, event }) if kind == "event" => {
+                    let run =
+                        RunId::parse(&run_id).ok_or_else(|| unread("event: runId is no run of yours".to_owned()))?;
+                    return Ok(Frame::Event(run, event.get().to_owned(), None));
+                }
+                _ => return Err(unread(format!("frame: key {key:?} is there twice"))),
+            },
+            Err(error) => return Err(unread(format!("frame: {error}"))),
+        };
         let kind = members.get("type").and_then(|raw| json::string(raw.get()));
         let kind = kind.ok_or_else(|| unread("frame: type is missing".to_owned()))?;
         let reader = Members { kind, members };
         let run = reader.text("runId");
         reader.read().map_err(|sentence| Unread { sentence, run })
     }
+}
+
+/// An event frame, seen past what repeats inside it. A repeated member of its own does
+/// not read.
+#[derive(serde::Deserialize)]
+struct Outline {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "runId")]
+    run_id: String,
+    event: Box<RawValue>,
 }
 
 struct Members {
@@ -159,6 +183,11 @@ impl Members {
     fn query(&self) -> Result<Frame, String> {
         self.only(&["queryId", "method", "params"])?;
         let id = self.raw("queryId").ok_or("query: queryId is missing")?.to_owned();
+        // From here on a fault is the query's answer: its caller waits for this id.
+        Ok(Frame::Query(id, self.asked()))
+    }
+
+    fn asked(&self) -> Result<(ThreadId, usize), String> {
         if self.text("method").as_deref() != Some("thread_messages") {
             return Err("query: method is not thread_messages".to_owned());
         }
@@ -169,7 +198,7 @@ impl Members {
         params.only(&["threadId", "limit"])?;
         let thread = ThreadId::parse(&params.needed("threadId")?).ok_or("query: threadId is no thread of yours")?;
         let limit = params.number("limit")?.map_or(MESSAGES, |limit| usize::try_from(limit).unwrap_or(MESSAGES));
-        Ok(Frame::Query(id, thread, limit.min(MESSAGES)))
+        Ok((thread, limit.min(MESSAGES)))
     }
 
     fn holding(&self) -> Result<Frame, String> {

@@ -272,21 +272,41 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
                 Err(no) => vec![error(&no.to_string(), None)],
             }
         }),
-        Frame::Query(id, thread, limit) => Box::pin(async move {
-            let read = app.readers.read(move |reader| reader.turns_for_provider(&thread, provider)).await;
+        Frame::Query(id, asked) => Box::pin(async move {
+            let read = match asked {
+                Ok((thread, limit)) => app
+                    .readers
+                    .read(move |reader| reader.turns_for_provider(&thread, provider))
+                    .await
+                    .map(|turns| (turns, limit))
+                    .map_err(|no| no.to_string()),
+                Err(why) => Err(why),
+            };
             vec![match read {
-                Ok(turns) => {
+                Ok((turns, limit)) => {
                     let all = messages::of(&turns);
-                    let last = &all[all.len().saturating_sub(limit)..];
+                    let last = newest(&all[all.len().saturating_sub(limit)..], FRAME - 64 - id.len().min(FRAME / 2));
                     format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"result\":[{}]}}", last.join(","))
                 }
-                Err(no) => {
-                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"error\":{}}}", json::quote(&no.to_string()))
+                Err(why) => {
+                    format!("{{\"type\":\"queryResult\",\"queryId\":{id},\"error\":{}}}", json::quote(&why))
                 }
             }]
         }),
         Frame::Hello(_) => Box::pin(async { Vec::new() }),
     }
+}
+
+/// The newest messages that fit into so many bytes, oldest first. A peer's library
+/// closes a link over a larger frame: two long utterances would cut it off.
+fn newest(messages: &[String], room: usize) -> &[String] {
+    let mut left = room;
+    let fits = messages.iter().rev().take_while(|message| {
+        let rest = left.checked_sub(message.len() + 1);
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    &messages[messages.len() - fits.count()..]
 }
 
 /// A job with nothing to say but an error.

@@ -170,13 +170,13 @@ impl Store {
         )? > 0)
     }
 
-    pub(crate) fn announce_call(&self, run: &RunId, id: &str) -> Result<(), Fault> {
+    /// `position`: where in the run's record it was announced.
+    pub(crate) fn announce_call(&self, run: &RunId, id: &str, position: u64) -> Result<(), Fault> {
         // announce call: told again (a history replayed on the next leg), it stays as it was
         self.change(
             "INSERT INTO deferred_call (run, id, position)
-             VALUES (:run, :id, (SELECT count(*) FROM deferred_call WHERE run = :run))
-             ON CONFLICT (run, id) DO NOTHING",
-            named_params! {":run": run, ":id": id},
+             VALUES (:run, :id, :position) ON CONFLICT (run, id) DO NOTHING",
+            named_params! {":run": run, ":id": id, ":position": position as i64},
         )?;
         Ok(())
     }

@@ -46,6 +46,15 @@ impl Store {
         self.all(run_where!("WHERE thread = :thread ORDER BY opened"), named_params! {":thread": thread}, run)
     }
 
+    pub(crate) fn newest_run(&self, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
+        // newest run of a thread
+        self.find(
+            "SELECT id FROM run WHERE thread = :thread ORDER BY opened DESC LIMIT 1",
+            named_params! {":thread": thread},
+            |row| row.get("id"),
+        )
+    }
+
     pub(crate) fn roots(&self) -> Result<Vec<ThreadId>, Fault> {
         // threads without a parent
         self.all("SELECT id FROM thread WHERE parent IS NULL ORDER BY created_at, id", [], |row| row.get("id"))

@@ -7,7 +7,7 @@ use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, maybe, number, secs, sha};
 use crate::ids::{RunId, ThreadId};
-use crate::model::{Dialect, Leg, LinkId, ReplyItem, Status, Words};
+use crate::model::{Dialect, Leg, LinkId, ReplyItem, Status, Why, Words};
 use crate::refusal::Fault;
 
 /// A row of `run`.
@@ -30,6 +30,7 @@ pub(crate) struct RunRow {
     pub(crate) opened: i64,
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
+    pub(crate) reason_by_provider: bool,
     pub(crate) changed_at: u64,
     pub(crate) leg: u64,
     pub(crate) link: Option<LinkId>,
@@ -68,6 +69,7 @@ pub(crate) fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         opened: row.get("opened")?,
         status: row.get("status")?,
         reason: row.get("reason")?,
+        reason_by_provider: row.get::<_, i64>("reason_by_provider")? != 0,
         changed_at: number(row, "changed_at")?,
         leg: number(row, "leg")?,
         link: row.get::<_, Option<i64>>("link")?.map(LinkId),
@@ -299,16 +301,19 @@ impl Store {
     }
 
     /// Ends a run from one of the statuses the move allows.
-    pub(crate) fn end(&self, id: &RunId, status: Status, reason: Option<&str>, now: Moment) -> Result<bool, Fault> {
+    pub(crate) fn end(&self, id: &RunId, status: Status, reason: Option<Why<'_>>, now: Moment) -> Result<bool, Fault> {
         // end: completed only by what ran, cancelled and failed from anything open
         Ok(self.change(
-            "UPDATE run SET status = :status, reason = :reason, ended_at = :now, changed_at = :now,
+            "UPDATE run SET status = :status, reason = :reason, reason_by_provider = :theirs, ended_at = :now, changed_at = :now,
                settled_at = :now, offered_at = NULL
              WHERE id = :id AND CASE :status
                WHEN 'completed' THEN status IN ('running', 'cancelling')
                WHEN 'cancelled' THEN status IN ('queued', 'offering', 'running', 'cancelling', 'input-required')
                WHEN 'failed' THEN status NOT IN ('completed', 'failed', 'cancelled') END",
-            named_params! {":id": id, ":status": status, ":reason": reason, ":now": secs(now)},
+            named_params! {
+                ":id": id, ":status": status, ":reason": reason.map(Why::text),
+                ":theirs": i64::from(matches!(reason, Some(Why::Theirs(_)))), ":now": secs(now),
+            },
         )? > 0)
     }
 

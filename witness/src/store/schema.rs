@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::refusal::OpenFault;
 
 /// The newest version this build writes; `PRAGMA user_version` of the file.
-pub const VERSION: i64 = 1;
+pub const VERSION: i64 = 2;
 
 /// One script a version: `MIGRATIONS[n]` leads from version n to n + 1.
-const MIGRATIONS: [&str; VERSION as usize] = [V1];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2];
 
 /// Prepares a writing connection: durable, strict about references, and patient
 /// with a second writer on the same file.
@@ -38,12 +38,16 @@ fn version(db: &Connection) -> Result<i64, OpenFault> {
 /// All missing steps in one transaction: a cut in the middle leaves the old
 /// version whole. A file of a newer build is refused, never "downgraded".
 fn migrate(db: &mut Connection) -> Result<(), OpenFault> {
+    forward(db, &MIGRATIONS)
+}
+
+fn forward(db: &mut Connection, scripts: &[&str]) -> Result<(), OpenFault> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found = version(&tx)?;
     if !(0..=VERSION).contains(&found) {
         return Err(OpenFault::Version { found, known: VERSION });
     }
-    for script in &MIGRATIONS[found as usize..] {
+    for script in &scripts[found as usize..] {
         tx.execute_batch(script)?;
     }
     tx.pragma_update(None, "user_version", VERSION)?;
@@ -214,3 +218,53 @@ CREATE INDEX delegate_authority ON delegate (authority);
 
 CREATE TABLE ticket (ticket TEXT PRIMARY KEY, burned_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
+
+/// Whose word a reason is; the open calls of a run, found without its answered ones.
+const V2: &str = "
+ALTER TABLE run ADD COLUMN reason_by_provider INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX deferred_call_open ON deferred_call (run, position) WHERE answered = 0;
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(V1).unwrap();
+        db.execute_batch("PRAGMA user_version = 1; INSERT INTO meta VALUES ('kept', x'01')").unwrap();
+        db
+    }
+
+    fn columns(db: &Connection) -> i64 {
+        db.query_row("SELECT count(*) FROM pragma_table_info('run') WHERE name = 'reason_by_provider'", [], |r| {
+            r.get(0)
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn an_older_file_is_led_forward_and_keeps_what_it_holds() {
+        let mut db = first();
+        migrate(&mut db).unwrap();
+        assert_eq!((version(&db).unwrap(), columns(&db)), (VERSION, 1));
+        let kept: i64 = db.query_row("SELECT count(*) FROM meta WHERE name = 'kept'", [], |r| r.get(0)).unwrap();
+        assert_eq!(kept, 1);
+        migrate(&mut db).unwrap();
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_older_file_whole() {
+        let mut db = first();
+        assert!(forward(&mut db, &[V1, "ALTER TABLE run ADD COLUMN reason_by_provider INTEGER; nonsense"]).is_err());
+        assert_eq!((version(&db).unwrap(), columns(&db)), (1, 0));
+    }
+
+    #[test]
+    fn a_newer_file_is_refused() {
+        let mut db = first();
+        db.pragma_update(None, "user_version", VERSION + 1).unwrap();
+        assert!(matches!(migrate(&mut db), Err(OpenFault::Version { found, .. }) if found == VERSION + 1));
+        assert!(matches!(open_reader(&db), Err(OpenFault::Version { .. })));
+    }
+}

@@ -2,6 +2,7 @@
 
 mod a2a;
 mod agui;
+mod bounds;
 mod cli;
 mod crash;
 mod harness;

@@ -152,7 +152,7 @@ state: take over, held (WHERE)~witness/src/store/runs.rs~/fn take_over/,/^    }/
 state: leases that ran out (WHERE)~witness/src/store/runs.rs~/fn ended_leases/,/^    }/s/lease_until <= :now/lease_until < :now/
 state: silent offers (WHERE)~witness/src/store/runs.rs~/fn silent_offers/,/^    }/s/offered_at <= :before/offered_at < :before/
 state: one active run a thread (WHERE)~witness/src/store/runs.rs~s/AND (NOT EXISTS (SELECT 1 FROM run AS active/AND (true OR NOT EXISTS (SELECT 1 FROM run AS active/
-state: retry (WHERE)~witness/src/store/runs.rs~/fn next_offer/,/^    }/s/AND run.retry_at <= :now/AND run.retry_at <= :now + 1/
+state: retry (WHERE)~witness/src/store/runs.rs~/fn next_offer/,/^    }/s/AND q.retry_at <= :now/AND q.retry_at <= :now + 1/
 state: a closed link has no say (WHERE)~witness/src/store/agents.rs~/fn link_provider/,/^    }/s/ AND detached_at IS NULL//
 state: closing a link once (WHERE)~witness/src/store/agents.rs~/fn close_link/,/^    }/s/ AND detached_at IS NULL//
 state: a name with history (WHERE)~witness/src/store/agents.rs~s/AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)//

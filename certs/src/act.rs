@@ -63,7 +63,8 @@ pub struct SignedAct<A: Act> {
     signer: PublicKey,
     timestamp: u64,
     digest: Digest,
-    form: Form,
+    /// What a `wikala-answer` was signed for.
+    asks: Option<Vec<String>>,
     act: PhantomData<A>,
 }
 
@@ -73,7 +74,7 @@ impl SignedAct<Resolve> {
     /// # Errors
     /// `act-signature`.
     pub fn resolve(proof: &Proof, run: &str) -> Result<Self, ActError> {
-        Self::verify(proof, run, payload::resolve(run, proof.timestamp), Form::Resolve)
+        Self::verify(proof, run, payload::resolve(run, proof.timestamp))
     }
 
     /// Verifies a proof as `wikala-answer` over these asks and this answer.
@@ -82,12 +83,19 @@ impl SignedAct<Resolve> {
     /// `act-signature`.
     pub fn answer(proof: &Proof, run: &str, asks: &[&str], answer: &[u8]) -> Result<Self, ActError> {
         let payload = payload::answer(run, asks, answer, proof.timestamp);
-        Self::verify(proof, run, payload, Form::Answer)
+        let signed = Self::verify(proof, run, payload)?;
+        Ok(SignedAct { asks: Some(asks.iter().map(|ask| (*ask).to_owned()).collect()), ..signed })
     }
 
     /// Which bytes were signed.
     pub fn form(&self) -> Form {
-        self.form
+        if self.asks.is_some() { Form::Answer } else { Form::Resolve }
+    }
+
+    /// The asks a `wikala-answer` was signed for: it answers these together and no
+    /// others. `None` for a `funduq-resolve`, which names none.
+    pub fn asks(&self) -> Option<&[String]> {
+        self.asks.as_deref()
     }
 }
 
@@ -97,13 +105,12 @@ impl SignedAct<Cancel> {
     /// # Errors
     /// `act-signature`.
     pub fn cancel(proof: &Proof, run: &str) -> Result<Self, ActError> {
-        // The form is a resolve's property; a cancel has one and never shows it.
-        Self::verify(proof, run, payload::cancel(run, proof.timestamp), Form::Resolve)
+        Self::verify(proof, run, payload::cancel(run, proof.timestamp))
     }
 }
 
 impl<A: Act> SignedAct<A> {
-    fn verify(proof: &Proof, run: &str, payload: Payload, form: Form) -> Result<Self, ActError> {
+    fn verify(proof: &Proof, run: &str, payload: Payload) -> Result<Self, ActError> {
         let wrong = |sentence: String| ActError::new("act-signature", format!("{}: {sentence}", A::NAME));
         // A nonce is not among an act's signed bytes: anyone could have put it there.
         if proof.nonce.is_some() {
@@ -118,7 +125,7 @@ impl<A: Act> SignedAct<A> {
             signer: proof.public_key,
             timestamp: proof.timestamp,
             digest: payload.digest(),
-            form,
+            asks: None,
             act: PhantomData,
         })
     }
@@ -218,7 +225,7 @@ impl<A: Act> Standing<A> {
 impl Standing<Resolve> {
     /// Which bytes were signed.
     pub fn form(&self) -> Form {
-        self.signed.form
+        self.signed.form()
     }
 }
 

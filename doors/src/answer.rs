@@ -159,6 +159,11 @@ impl Problem {
         })
     }
 
+    /// Counts it on its way out.
+    fn count(&self) {
+        metrics::counter!("wikala_refusals_total", "code" => self.code.as_str()).increment(1);
+    }
+
     /// Our own shape: `{"error":{"code","message", ...}}`.
     #[must_use]
     pub fn body(&self) -> Value {
@@ -173,6 +178,7 @@ impl Problem {
     /// A JSON-RPC error object: A2A's own code where it has one, else -32600.
     #[must_use]
     pub fn jsonrpc(&self, method: Method, task: Option<&str>) -> Value {
+        self.count();
         let own = match self.code {
             Code::Record(Record::RunUnknown) => Some(A2a::TaskNotFound),
             Code::Record(Record::RunEnded) => Some(match method {
@@ -256,6 +262,7 @@ impl A2a {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        self.count();
         let status = self.code.status();
         let mut response = (status, axum::Json(self.body())).into_response();
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

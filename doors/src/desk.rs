@@ -2,9 +2,9 @@
 //! transaction, and are answered after it is durable; only then their effects go
 //! out. The only file that reads the clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot};
 use wikala_certs::Moment;
@@ -16,6 +16,9 @@ const GROUP: usize = 256;
 const WAITING: usize = 4096;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(250);
+
+/// A look at the deadlines that comes so late was held up by us, seconds.
+const STALL_S: u64 = 2;
 
 /// Where `now` comes from.
 #[derive(Debug, Clone)]
@@ -102,6 +105,12 @@ impl Desk {
         answered.await.unwrap_or(Err(Fault::Corrupt("desk closed").into()))
     }
 
+    /// How many jobs wait for the desk.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.jobs.max_capacity() - self.jobs.capacity()
+    }
+
     /// Now, never before the newest time on record.
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -117,12 +126,28 @@ impl Desk {
     }
 
     /// Looks at the deadlines four times a second, while the desk is open.
+    ///
+    /// A stall of ours (a slow disk, a foreign lock, a suspended machine) is nobody's
+    /// silence: what it cost is added to every deadline before it is looked at.
     pub async fn keep_time(self) {
         let mut beat = tokio::time::interval(TICK);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let looked = Arc::new(Mutex::new(Instant::now()));
         while !self.jobs.is_closed() {
             beat.tick().await;
-            if let Err(no) = self.tick().await {
+            let looked = looked.clone();
+            let tick = self.ask(move |witness, now| {
+                if let Ok(mut looked) = looked.lock() {
+                    let late = looked.elapsed().as_secs();
+                    *looked = Instant::now();
+                    if late >= STALL_S {
+                        tracing::warn!(late_s = late, "stalled: every deadline waits as long");
+                        witness.pardon(late)?;
+                    }
+                }
+                witness.tick(now)
+            });
+            if let Err(no) = tick.await {
                 tracing::error!(%no, "deadlines could not be looked at");
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, FromRequest, Request};
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{Extensions, HeaderMap, Method, Uri, header};
 use http_body_util::{BodyExt, Limited};
 use wikala_chain::{AgentName, Fingerprint, PublicKey};
 use wikala_witness::{AgentId, Caller, Code, RunId, ThreadId};
@@ -19,7 +19,7 @@ use crate::presenter::{self, HttpSigner};
 /// The largest body read, bytes.
 pub const BODY: usize = 4 * 1024 * 1024;
 /// How long a body may take to arrive.
-const BODY_TIME: Duration = Duration::from_secs(60);
+pub const BODY_TIME: Duration = Duration::from_secs(60);
 /// The header that carries the gateway's secret.
 const GATEWAY_SECRET: &str = "wikala-gateway-secret";
 
@@ -32,8 +32,10 @@ pub struct Knock {
     pub uri: Uri,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The TCP peer.
+    /// Whom limits count: the TCP peer, or whom a proxy in front names.
     pub peer: IpAddr,
+    /// The TCP peer.
+    pub tcp: IpAddr,
     /// Its body, at most [`BODY`] bytes.
     pub body: Bytes,
 }
@@ -46,9 +48,8 @@ impl FromRequest<App> for Knock {
         if app.is_closing() && parts.method != Method::GET {
             return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
         }
-        let peer =
-            parts.extensions.get::<ConnectInfo<SocketAddr>>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0.ip());
-        let body = match tokio::time::timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
+        let (peer, tcp) = peers(app, &parts.extensions, &parts.headers);
+        let body = match tokio::time::timeout(app.settings.body_time, Limited::new(body, BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
                 return Err(Problem::door(Door::TooLarge, format!("body: more than {BODY} bytes, send less")));
@@ -56,11 +57,11 @@ impl FromRequest<App> for Knock {
             Ok(Err(_)) => return Err(Problem::door(Door::BodyMalformed, "body: ended before its end")),
             // A body of one byte a minute would hold a connection's place for ever.
             Err(_) => {
-                let sentence = format!("body: did not come within {} s, send it at once", BODY_TIME.as_secs());
+                let sentence = format!("body: did not come within {:?}, send it at once", app.settings.body_time);
                 return Err(Problem::door(Door::BodyMalformed, sentence));
             }
         };
-        Ok(Knock { method: parts.method, uri: parts.uri, headers: parts.headers, peer, body })
+        Ok(Knock { method: parts.method, uri: parts.uri, headers: parts.headers, peer, tcp, body })
     }
 }
 
@@ -94,9 +95,14 @@ impl Knock {
     /// 400 for its header from anybody else.
     pub fn vouched(&self, app: &App) -> Result<Option<PublicKey>, Problem> {
         let Some(gateway) = &app.settings.gateway else { return Ok(None) };
-        let Some(named) = self.headers.get(&gateway.header) else { return Ok(None) };
+        let mut names = self.headers.get_all(&gateway.header).iter();
+        let Some(named) = names.next() else { return Ok(None) };
         let refuse = |why: &str| Problem::door(Door::BodyMalformed, format!("{}: {why}", gateway.header));
-        if !in_network(self.peer, gateway) || !self.has_secret(gateway) {
+        // A gateway that appends where it should replace lets its client name somebody.
+        if names.next().is_some() || self.headers.get_all(GATEWAY_SECRET).iter().count() > 1 {
+            return Err(refuse("there twice, the gateway must replace what its clients send"));
+        }
+        if !in_network(self.tcp, gateway) || !self.has_secret(gateway) {
             // Whoever can set this header could be anybody.
             return Err(refuse("not from the trusted gateway, leave it out"));
         }
@@ -124,13 +130,15 @@ impl Knock {
     /// # Errors
     /// `presenter-proof` for a signature that does not hold or is stale.
     pub async fn viewer(&self, app: &App) -> Result<Option<PublicKey>, Problem> {
-        if let Some(key) = self.vouched(app)? {
-            return Ok(Some(key));
-        }
-        let Some(signer) = self.signer(app)? else { return Ok(None) };
         let now = app.desk.now();
-        signer.signed.fresh(now)?;
-        let key = signer.key;
+        let key = match (self.vouched(app)?, self.signer(app)?) {
+            (Some(vouched), _) => vouched,
+            (None, Some(signer)) => {
+                signer.signed.fresh(now)?;
+                signer.key
+            }
+            (None, None) => return Ok(None),
+        };
         Ok(Some(app.readers.read(move |reader| reader.viewer(now, key)).await?))
     }
 
@@ -141,6 +149,20 @@ impl Knock {
     pub fn anonymous_run(&self, app: &App) -> Result<(), Problem> {
         app.limits.anonymous_runs.take(self.peer, app.desk.now().as_secs(), "run")
     }
+}
+
+/// Whom limits count, and the TCP peer. Behind a proxy the peer is the proxy for
+/// everybody: then the last address of `X-Forwarded-For` counts, which the proxy itself
+/// appended; what stands before it is the client's to invent.
+pub fn peers(app: &App, extensions: &Extensions, headers: &HeaderMap) -> (IpAddr, IpAddr) {
+    let tcp = extensions.get::<ConnectInfo<SocketAddr>>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0.ip());
+    let forwarded = || {
+        let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+        let last = last.rsplit(',').next()?.trim();
+        last.parse().ok().or_else(|| last.parse::<SocketAddr>().ok().map(|address| address.ip()))
+    };
+    let peer = if app.settings.behind_proxy { forwarded().unwrap_or(tcp) } else { tcp };
+    (peer, tcp)
 }
 
 fn in_network(peer: IpAddr, gateway: &Gateway) -> bool {

@@ -10,7 +10,7 @@ use wikala_witness::{No, Recorded, RunId};
 use crate::house::App;
 
 /// How many entries a subscriber may be behind before it reads the record instead.
-const BEHIND: usize = 256;
+const BEHIND: usize = 64;
 /// How many entries are read from the record at once.
 const PAGE: usize = 256;
 
@@ -75,7 +75,8 @@ impl Tail {
             if self.behind {
                 let (run, after) = (self.run.clone(), self.after);
                 let page = self.app.readers.read(move |reader| reader.entries_unchecked(&run, after, PAGE)).await?;
-                self.behind = page.len() == PAGE;
+                // A page may be short because its entries are large: only an empty one is the end.
+                self.behind = !page.is_empty();
                 self.read = page.into();
                 if !self.read.is_empty() {
                     continue;
@@ -88,7 +89,7 @@ impl Tail {
                 _ = closing.wait_for(|closing| *closing) => return Ok(None),
             };
             match received {
-                Ok(recorded) if recorded.seq == self.after + 1 => self.read.push_back(recorded),
+                Ok(recorded) if recorded.seq == self.after.saturating_add(1) => self.read.push_back(recorded),
                 Ok(recorded) if recorded.seq <= self.after => {}
                 Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => self.behind = true,
                 Err(broadcast::error::RecvError::Closed) => match self.app.fanout.subscribe(&self.run) {

@@ -57,10 +57,16 @@ pub struct Settings {
     pub admission: Admission,
     /// A comment on every idle stream.
     pub keep_alive: Duration,
+    /// How long a request's body may take to arrive.
+    pub body_time: Duration,
+    /// How long a peer may take none of what is written to it: then its place is free.
+    pub write_time: Duration,
     /// How often a link is tried; after two pings without a sign of life it is lost.
     pub ping: Duration,
     /// A gateway that may vouch for presenters.
     pub gateway: Option<Gateway>,
+    /// A proxy is in front: it names the clients that limits count.
+    pub behind_proxy: bool,
 }
 
 /// Who may attach as a provider.
@@ -137,6 +143,7 @@ impl Links {
         let (out, waiting) = mpsc::channel(LINK_WAITING);
         if let Ok(mut links) = self.0.lock() {
             links.insert(link, out);
+            metrics::gauge!("wikala_links").set(links.len() as f64);
         }
         waiting
     }
@@ -145,6 +152,7 @@ impl Links {
     pub fn close(&self, link: LinkId) {
         if let Ok(mut links) = self.0.lock() {
             links.remove(&link);
+            metrics::gauge!("wikala_links").set(links.len() as f64);
         }
     }
 
@@ -172,7 +180,10 @@ pub struct Wires {
 impl Outward for Wires {
     fn carry(&self, effect: Effect) {
         match effect {
-            Effect::Tell { run, recorded } => self.fanout.tell(&run, recorded),
+            Effect::Tell { run, recorded } => {
+                metrics::counter!("wikala_entries_total", "what" => recorded.entry.kind()).increment(1);
+                self.fanout.tell(&run, recorded);
+            }
             Effect::Offer { link, delivery } => {
                 metrics::counter!("wikala_offers_total").increment(1);
                 self.links.tell(link, ToLink::Offer(delivery));

@@ -28,7 +28,7 @@ const HEAD: usize = 64 * 1024;
 /// How long a request head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a peer may take none of what is written to it: then its place is free.
-const WRITE_TIME: Duration = Duration::from_secs(30);
+pub const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// Every route of the port.
 pub fn router(app: App) -> Router {
@@ -81,6 +81,7 @@ async fn ready(State(app): State<App>) -> Response {
 
 /// Serves until `closing` says so, then finishes what is open within `grace`.
 pub async fn serve(app: App, listener: TcpListener, mut closing: watch::Receiver<bool>, grace: Duration) {
+    let write_time = app.settings.write_time;
     let router = router(app);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut open = tokio::task::JoinSet::new();
@@ -102,7 +103,7 @@ pub async fn serve(app: App, listener: TcpListener, mut closing: watch::Receiver
         let (router, closing) = (router.clone(), closing.clone());
         open.spawn(async move {
             let _place = place;
-            connection(router, stream, peer, closing).await;
+            connection(router, stream, peer, write_time, closing).await;
         });
         while open.try_join_next().is_some() {}
     }
@@ -115,6 +116,7 @@ async fn connection(
     router: Router,
     stream: tokio::net::TcpStream,
     peer: SocketAddr,
+    write_time: Duration,
     mut closing: watch::Receiver<bool>,
 ) {
     let service = router.map_request(move |mut request: axum::http::Request<hyper::body::Incoming>| {
@@ -124,7 +126,7 @@ async fn connection(
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(WRITE_TIME));
+    stream.set_write_timeout(Some(write_time));
     let connection =
         http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service)).with_upgrades();
     tokio::pin!(connection);

@@ -8,6 +8,8 @@ use crate::answer::{Door, Problem};
 
 /// Streams open at once, per address.
 pub const STREAMS: usize = 64;
+/// Sockets that have not greeted yet, per address.
+pub const GREETINGS: usize = 32;
 /// Tickets a minute, per address.
 pub const TICKETS_A_MINUTE: u64 = 120;
 /// Runs a minute that nobody authenticated opened, per address.
@@ -55,6 +57,57 @@ impl Bucket {
     }
 }
 
+/// Things open at once, counted an address.
+#[derive(Debug, Clone)]
+pub struct Places {
+    most: usize,
+    what: &'static str,
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// A place for one of them; given back when dropped.
+#[derive(Debug)]
+pub struct Place(Places, IpAddr);
+
+impl Places {
+    fn new(most: usize, what: &'static str) -> Self {
+        Places { most, what, open: Arc::default() }
+    }
+
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// `rate-limited`.
+    pub fn take(&self, peer: IpAddr) -> Result<Place, Problem> {
+        if let Ok(mut places) = self.open.lock() {
+            let open = places.entry(peer).or_insert(0);
+            if *open >= self.most {
+                return Err(Problem::door(
+                    Door::RateLimited,
+                    format!("{}: {} are open from this address, close one first", self.what, self.most),
+                ));
+            }
+            *open += 1;
+        }
+        metrics::gauge!("wikala_open", "what" => self.what).increment(1.0);
+        Ok(Place(self.clone(), peer))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        metrics::gauge!("wikala_open", "what" => self.0.what).decrement(1.0);
+        if let Ok(mut places) = self.0.open.lock()
+            && let Some(open) = places.get_mut(&self.1)
+        {
+            *open -= 1;
+            if *open == 0 {
+                places.remove(&self.1);
+            }
+        }
+    }
+}
+
 /// All of them.
 #[derive(Debug)]
 pub struct Limits {
@@ -62,7 +115,10 @@ pub struct Limits {
     pub tickets: Bucket,
     /// Runs nobody authenticated opened.
     pub anonymous_runs: Bucket,
-    streams: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Streams.
+    pub streams: Places,
+    /// Sockets that have not proved a key yet.
+    pub greetings: Places,
 }
 
 impl Default for Limits {
@@ -70,44 +126,8 @@ impl Default for Limits {
         Limits {
             tickets: Bucket::new(TICKETS_A_MINUTE),
             anonymous_runs: Bucket::new(ANONYMOUS_RUNS_A_MINUTE),
-            streams: Arc::default(),
-        }
-    }
-}
-
-/// A place for one stream; given back when dropped.
-#[derive(Debug)]
-pub struct StreamPlace(Arc<Mutex<HashMap<IpAddr, usize>>>, IpAddr);
-
-impl Limits {
-    /// Takes a place for a stream.
-    ///
-    /// # Errors
-    /// `rate-limited`.
-    pub fn stream(&self, peer: IpAddr) -> Result<StreamPlace, Problem> {
-        if let Ok(mut streams) = self.streams.lock() {
-            let open = streams.entry(peer).or_insert(0);
-            if *open >= STREAMS {
-                return Err(Problem::door(
-                    Door::RateLimited,
-                    format!("stream: {STREAMS} are open from this address, close one first"),
-                ));
-            }
-            *open += 1;
-        }
-        Ok(StreamPlace(self.streams.clone(), peer))
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        if let Ok(mut streams) = self.0.lock()
-            && let Some(open) = streams.get_mut(&self.1)
-        {
-            *open -= 1;
-            if *open == 0 {
-                streams.remove(&self.1);
-            }
+            streams: Places::new(STREAMS, "stream"),
+            greetings: Places::new(GREETINGS, "link"),
         }
     }
 }
@@ -131,9 +151,9 @@ mod tests {
     fn a_stream_gives_its_place_back() {
         let limits = Limits::default();
         let peer = IpAddr::from([127, 0, 0, 1]);
-        let mut places: Vec<_> = (0..STREAMS).map(|_| limits.stream(peer).unwrap()).collect();
-        assert!(limits.stream(peer).is_err());
+        let mut places: Vec<_> = (0..STREAMS).map(|_| limits.streams.take(peer).unwrap()).collect();
+        assert!(limits.streams.take(peer).is_err());
         places.pop();
-        assert!(limits.stream(peer).is_ok());
+        assert!(limits.streams.take(peer).is_ok());
     }
 }

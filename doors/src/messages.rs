@@ -1,7 +1,7 @@
 //! The messages of a thread as AG-UI has them, oldest first: what callers said, and
 //! what providers said, put together from their events.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
@@ -19,7 +19,7 @@ pub fn of(turns: &[Turn]) -> Vec<String> {
         if let Some(leg) = legs.next() {
             told.callers(&leg.words.dialect, &leg.words.text);
         }
-        let mut open = Vec::new();
+        let mut open = Open::default();
         for recorded in &turn.entries {
             match &recorded.entry {
                 Entry::Mark(wikala_witness::Mark::Answered { by_provider: false, .. }) => {
@@ -38,10 +38,41 @@ pub fn of(turns: &[Turn]) -> Vec<String> {
 }
 
 /// A message under way.
-struct Open {
+struct Begun {
     id: String,
     role: String,
     content: String,
+}
+
+/// The messages under way, in the order begun. How many is the provider's choice.
+#[derive(Default)]
+struct Open {
+    begun: BTreeMap<usize, Begun>,
+    places: HashMap<String, usize>,
+    next: usize,
+}
+
+impl Open {
+    fn last(&self) -> Option<String> {
+        self.begun.last_key_value().map(|(_, message)| message.id.clone())
+    }
+
+    fn at(&mut self, id: String, role: impl FnOnce() -> String) -> &mut Begun {
+        let place = *self.places.entry(id.clone()).or_insert_with(|| {
+            self.next += 1;
+            self.next
+        });
+        self.begun.entry(place).or_insert_with(|| Begun { id, role: role(), content: String::new() })
+    }
+
+    fn end(&mut self, id: &str) -> Option<Begun> {
+        self.begun.remove(&self.places.remove(id)?)
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = Begun> {
+        self.places.clear();
+        std::mem::take(&mut self.begun).into_values()
+    }
 }
 
 #[derive(Default)]
@@ -83,25 +114,18 @@ impl Told {
         }
     }
 
-    fn event(&mut self, text: &str, open: &mut Vec<Open>) {
+    fn event(&mut self, text: &str, open: &mut Open) {
         let Ok(event) = RawObject::parse(text) else { return };
         let member = |name: &str| event.get(name).and_then(|raw| json::string(raw.get()));
         let Some(kind) = member("type") else { return };
         match kind.as_str() {
             "TEXT_MESSAGE_START" | "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_CHUNK" => {
-                let id = member("messageId").or_else(|| open.last().map(|o| o.id.clone()));
-                let Some(id) = id else { return };
-                if !open.iter().any(|o| o.id == id) {
-                    let role = member("role").unwrap_or_else(|| "assistant".to_owned());
-                    open.push(Open { id: id.clone(), role, content: String::new() });
-                }
-                if let (Some(message), Some(delta)) = (open.iter_mut().find(|o| o.id == id), member("delta")) {
-                    message.content.push_str(&delta);
-                }
+                let Some(id) = member("messageId").or_else(|| open.last()) else { return };
+                let message = open.at(id, || member("role").unwrap_or_else(|| "assistant".to_owned()));
+                message.content.push_str(&member("delta").unwrap_or_default());
             }
             "TEXT_MESSAGE_END" => {
-                if let Some(at) = member("messageId").and_then(|id| open.iter().position(|o| o.id == id)) {
-                    let message = open.remove(at);
+                if let Some(message) = member("messageId").and_then(|id| open.end(&id)) {
                     self.close(message);
                 }
             }
@@ -119,7 +143,12 @@ impl Told {
         }
     }
 
-    fn close(&mut self, message: Open) {
+    fn close(&mut self, message: Begun) {
+        // A provider that speaks as the user is relayed as it spoke, and is no caller: here
+        // it would be read as one, and take the id of the caller's own next words.
+        if message.role == "user" {
+            return;
+        }
         let words = format!(
             "{{\"id\":{},\"role\":{},\"content\":{}}}",
             json::quote(&message.id),
@@ -129,8 +158,8 @@ impl Told {
         self.push(message.id, words);
     }
 
-    fn flush(&mut self, open: &mut Vec<Open>) {
-        for message in open.drain(..) {
+    fn flush(&mut self, open: &mut Open) {
+        for message in open.drain() {
             self.close(message);
         }
     }

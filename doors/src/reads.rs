@@ -77,10 +77,22 @@ async fn well_known(State(app): State<App>) -> Response {
     axum::Json(words).into_response()
 }
 
-/// `GET /agents`: the roster.
-async fn roster(State(app): State<App>) -> Result<Response, Problem> {
+/// Agents on one page of the roster, at most.
+const AGENTS: u64 = 1000;
+
+/// `GET /agents?after=&limit=`: the roster, a page at a time; `next` begins the next one.
+async fn roster(
+    State(app): State<App>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Result<Response, Problem> {
     let now = app.desk.now();
-    let agents = app.readers.read(move |reader| reader.roster(now)).await?;
+    let number = |name: &str, default: u64| match query.get(name).map(|text| text.parse::<u64>()) {
+        None => Ok(default),
+        Some(Ok(number)) => Ok(number),
+        Some(Err(_)) => Err(Problem::door(Door::BodyMalformed, format!("{name}: not a number, send what `next` said"))),
+    };
+    let (after, limit) = (number("after", 0)?, number("limit", AGENTS)?.clamp(1, AGENTS));
+    let (agents, next) = app.readers.read(move |reader| reader.roster(now, after, limit)).await?;
     let agents: Vec<Value> = agents
         .into_iter()
         .map(|view| {
@@ -103,7 +115,11 @@ async fn roster(State(app): State<App>) -> Result<Response, Problem> {
             })
         })
         .collect();
-    Ok(axum::Json(json!({ "agents": agents })).into_response())
+    let mut words = json!({ "agents": agents });
+    if let Some(next) = next {
+        words["next"] = next.into();
+    }
+    Ok(axum::Json(words).into_response())
 }
 
 /// `POST /threads/{provider}/{name}`: a thread ahead of its first run.
@@ -166,7 +182,9 @@ async fn events(
     knock: Knock,
 ) -> Result<Response, Problem> {
     let id = run_id(&id)?;
-    let after = match query.get("after").map(|text| text.parse::<u64>()) {
+    // A browser's EventSource comes back with the last id it saw.
+    let seen = knock.headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let after = match query.get("after").map(String::as_str).or(seen).map(str::parse::<u64>) {
         None => 0,
         Some(Ok(after)) => after,
         Some(Err(_)) => {
@@ -174,10 +192,13 @@ async fn events(
         }
     };
     let viewer = knock.viewer(&app).await?;
-    let place = app.limits.stream(knock.peer)?;
+    let place = app.limits.streams.take(knock.peer)?;
     // Refused before the stream begins, not inside it.
     let known = id.clone();
-    let view = app.readers.read(move |reader| reader.run(&known, viewer)).await?;
+    let (view, last) =
+        app.readers.read(move |reader| Ok((reader.run(&known, viewer)?, reader.last_entry(&known, viewer)?))).await?;
+    // Beyond the end there is nothing to skip: what follows is still to be told.
+    let after = after.min(last);
     let Some(mut tail) = Tail::of(&app, id, after) else {
         return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
     };
@@ -191,7 +212,15 @@ async fn events(
                 recorded = tail.next() => recorded,
                 () = out.gone() => return,
             };
-            let Ok(Some(recorded)) = recorded else { return };
+            let recorded = match recorded {
+                Ok(Some(recorded)) => recorded,
+                // Cut short, and told so: an end without a word would look like the run's.
+                Ok(None) => {
+                    let _ = out.frame(Some("event: wikala\n".to_owned()), r#"{"mark":"house-closing"}"#).await;
+                    return;
+                }
+                Err(_) => return,
+            };
             let sent = match &recorded.entry {
                 Entry::Words(words) => out.numbered(recorded.seq, None, &words.text).await,
                 Entry::Mark(mark) => {
@@ -227,6 +256,7 @@ pub fn tree_words(node: &TreeNode) -> Value {
         "children": node.children.iter().map(tree_words).collect::<Vec<_>>(),
     });
     if let Some(view) = &node.operator {
+        words["createdAt"] = view.created_at.into();
         words["head"] = view.head.map_or(Value::Null, |key| key.to_hex().into());
         words["opener"] = view.opener.map_or(Value::Null, |key| key.to_hex().into());
         words["runs"] = view

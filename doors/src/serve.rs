@@ -3,12 +3,14 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use wikala_chain::{PublicKey, SigningKey};
+use wikala_witness::{PresenterPolicy, ReadPolicy};
 
 use crate::config::Serve;
 use crate::desk::Clock;
@@ -36,6 +38,9 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         Failure::environment(format!("listen: {} cannot be bound ({error}), choose another --listen", config.listen))
     })?;
     let bound = listener.local_addr().map_err(|error| Failure::environment(format!("listen: {error}")))?;
+    if config.policy.presenter == PresenterPolicy::Optional && config.policy.reads == ReadPolicy::Open {
+        tracing::warn!("--presenter optional with --reads open: whoever reads a run can present its chain again");
+    }
     if config.public_url.is_none() && bound.ip().is_unspecified() {
         tracing::warn!("--public-url is not set: signatures must cover http://{bound}, which nobody can call");
     }
@@ -50,7 +55,10 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         admission,
         keep_alive: config.keep_alive,
         ping: link::PING,
+        body_time: crate::door::BODY_TIME,
+        write_time: crate::http::WRITE_TIME,
         gateway: config.gateway.clone(),
+        behind_proxy: config.behind_proxy,
     };
     if let Some(address) = config.metrics_listen {
         serve_metrics(address).await?;
@@ -64,11 +72,19 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         .map_err(|no| Failure::environment(format!("record: recovery failed ({no})")))?;
     let time = tokio::spawn(app.desk.clone().keep_time());
     let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
-    let serving = tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace));
+    let serving = tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace.mul_f32(0.8)));
     tracing::info!(listen = %bound, public_url = %app.settings.public_url, witness = %app.public_key().fingerprint(), "open");
 
-    until_told(&app, &config).await?;
+    let mut desk_ended = opened.desk_ended;
+    tokio::select! {
+        told = until_told(&app, &config) => told?,
+        // Without its desk the house can promise nothing: better gone than half alive.
+        _ = &mut desk_ended => {
+            return Err(Failure::environment("desk: ended by itself, see the log above, then start again"));
+        }
+    }
     tracing::info!("closing: no new work, streams are told");
+    let deadline = tokio::time::Instant::now() + config.shutdown_grace;
     let _ = opened.close.send(true);
     let _ = serving.await;
     control.abort();
@@ -76,7 +92,7 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
     let _ = time.await;
     // The last handles: when they are gone the desk commits what waits, and ends.
     drop(app);
-    let _ = tokio::time::timeout(config.shutdown_grace, opened.desk_ended).await;
+    let _ = tokio::time::timeout_at(deadline, desk_ended).await;
     let _ = std::fs::remove_file(config.data.join(CONTROL));
     drop(lock);
     tracing::info!("closed");
@@ -92,6 +108,7 @@ async fn serve_metrics(address: std::net::SocketAddr) -> Result<(), Failure> {
     };
     let recorder =
         metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().map_err(|error| failed(&error))?;
+    describe();
     let listener = TcpListener::bind(address).await.map_err(|error| failed(&error))?;
     let page = axum::Router::new().route("/metrics", axum::routing::get(move || std::future::ready(recorder.render())));
     tokio::spawn(async move {
@@ -102,6 +119,18 @@ async fn serve_metrics(address: std::net::SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What each number counts, for whoever reads the page.
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("wikala_entries_total", "Entries put on record, by what they say");
+    describe_counter!("wikala_refusals_total", "Refusals, by code");
+    describe_counter!("wikala_offers_total", "Offers made to providers");
+    describe_counter!("wikala_link_events_total", "Events received from providers");
+    describe_gauge!("wikala_links", "Links attached");
+    describe_gauge!("wikala_open", "Open streams, and sockets that have yet to greet");
+    describe_histogram!("wikala_desk_group_jobs", "Jobs that shared one commit");
+}
+
 /// Waits for SIGTERM or SIGINT; SIGHUP rereads the admission list.
 async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::environment(format!("signals: {error}")));
@@ -110,7 +139,9 @@ async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
     let mut hang_up = listen(SignalKind::hangup())?;
     // One line on stdout for whoever started us: the address, with the port that was free.
     // Not before the signals are heard: who reads it may stop us at once.
-    println!("wikala {} serves {}", app.public_key().fingerprint(), app.settings.public_url);
+    // Nobody may be reading: that is no reason not to serve.
+    let line = format!("wikala {} serves {}\n", app.public_key().fingerprint(), app.settings.public_url);
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
     loop {
         tokio::select! {
             _ = term.recv() => return Ok(()),
@@ -144,6 +175,7 @@ pub fn lock(data: &Path) -> Result<File, Failure> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(data.join(LOCK))
         .map_err(|error| Failure::environment(format!("data: {} cannot be locked ({error})", data.display())))?;
     match lock.try_lock() {

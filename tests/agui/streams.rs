@@ -269,7 +269,7 @@ async fn browsers_may_ask_first() {
 async fn a_refused_stream_has_not_opened_a_run() {
     let mut scene = Scene::open().await;
     let peer = std::net::IpAddr::from([127, 0, 0, 1]);
-    let places: Vec<_> = (0..STREAMS).map(|_| scene.house.app.limits.stream(peer).unwrap()).collect();
+    let places: Vec<_> = (0..STREAMS).map(|_| scene.house.app.limits.streams.take(peer).unwrap()).collect();
     assert_eq!(scene.post(&body(UUID, "r", Value::Null)).await.refused().await, (429, "rate-limited".into()));
     drop(places);
     let got = scene.post(&body(UUID, "r", Value::Null)).await;

@@ -55,7 +55,10 @@ impl TestHouse {
             admission: Admission::Open,
             keep_alive: Duration::from_secs(15),
             ping: Duration::from_secs(20),
+            body_time: Duration::from_secs(60),
+            write_time: Duration::from_secs(30),
             gateway: None,
+            behind_proxy: false,
         };
         change(&mut settings);
         let key = Arc::new(SigningKey::from_seed([0xB6; 32]));

@@ -1,6 +1,6 @@
 //! The provider link over real WebSockets, against a house with a hand-set clock.
 
 mod handshake;
-mod peer;
+pub mod peer;
 mod runs;
 mod scripted;

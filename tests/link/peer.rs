@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use wikala_chain::{AgentName, Signature, SigningKey, payload};
 use wikala_doors::client::Client;
@@ -49,6 +50,46 @@ impl Peer {
     pub async fn dial(house: &TestHouse) -> Peer {
         let address = format!("{}/ws/provider", house.url.replacen("http", "ws", 1));
         Peer(connect_async(address).await.expect("a socket").0)
+    }
+
+    /// From an address that a proxy names; else the status it is refused with.
+    pub async fn dial_as(house: &TestHouse, forwarded_for: &str) -> Result<Peer, u16> {
+        let address = format!("{}/ws/provider", house.url.replacen("http", "ws", 1));
+        let mut request = address.into_client_request().expect("an address");
+        request.headers_mut().insert("x-forwarded-for", forwarded_for.parse().expect("a header"));
+        match connect_async(request).await {
+            Ok((socket, _)) => Ok(Peer(socket)),
+            Err(tungstenite::Error::Http(refused)) => Err(refused.status().as_u16()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Greets and registers on a socket that is open.
+    pub async fn greet(&mut self, house: &TestHouse, key: &SigningKey, names: &[&str]) {
+        let ticket = ticket(house, key).await;
+        self.send(hello(house, key, &ticket)).await;
+        assert_eq!(self.next().await["type"], "welcome");
+        self.send(register(names)).await;
+        assert_eq!(self.next().await["type"], "registered");
+    }
+
+    /// Attached, with nothing registered yet.
+    pub async fn attach_only(house: &TestHouse, key: &SigningKey) -> Peer {
+        let ticket = ticket(house, key).await;
+        let mut peer = Peer::dial(house).await;
+        peer.send(hello(house, key, &ticket)).await;
+        assert_eq!(peer.next().await["type"], "welcome");
+        peer
+    }
+
+    /// It was told that a newer one replaced it; else it answers.
+    pub async fn was_replaced(&mut self) -> bool {
+        let _ = self.0.send(Message::text("{\"type\":\"nothing\"}")).await;
+        match tokio::time::timeout(Duration::from_secs(10), self.0.next()).await.expect("in time") {
+            Some(Ok(Message::Close(frame))) => frame.is_some_and(|frame| frame.reason.starts_with("replaced")),
+            Some(Ok(Message::Text(_))) => false,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Attached and registered; the witness's answer is verified.

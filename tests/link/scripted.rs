@@ -19,7 +19,7 @@ async fn attached(house: &TestHouse, key: &SigningKey, max_runs: Option<u64>) ->
     let task = tokio::spawn(async move { provider::serve(&url, key, names, max_runs).await });
     for _ in 0..1000 {
         let now = house.app.desk.now();
-        let roster = house.app.readers.read(move |r| r.roster(now)).await.unwrap();
+        let (roster, _) = house.app.readers.read(move |r| r.roster(now, 0, 10)).await.unwrap();
         if roster.iter().any(|agent| agent.online) {
             return task;
         }

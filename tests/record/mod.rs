@@ -1,5 +1,6 @@
 //! The record alone, without a socket: `wikala_witness` by its verbs.
 
+mod bounds;
 mod certificates;
 mod deadlines;
 mod guards;

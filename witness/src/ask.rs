@@ -96,6 +96,7 @@ impl Witness {
             digest,
         };
         let signer = act.as_ref().map(SignedAct::signer);
+        let signed_for = act.as_ref().and_then(SignedAct::asks).map(<[String]>::to_vec);
         let behind = caller.chain.as_ref().map(|chain| chain.head().0).or(caller.presenter.signer());
         let acting = self.acting_for(now, signer, certificate.as_ref(), behind)?;
         let decided = match act {
@@ -110,7 +111,12 @@ impl Witness {
             return Ok(continuation(&run));
         }
         let Some(ask) = ask else { return Err(no_open_ask(&run)) };
-        let items = match cover(&self.store.items(&run.id, ask.ordinal)?, reply) {
+        let open = self.store.items(&run.id, ask.ordinal)?;
+        let covered = match &signed_for {
+            Some(asks) => same_asks(&open, asks).and_then(|()| cover(&open, reply)),
+            None => cover(&open, reply),
+        };
+        let items = match covered {
             Ok(items) => items,
             // What is closed cannot be covered any more: say who was first instead.
             Err(_) if ask.closed_at.is_some() => return Err(lost(&run, &ask)),
@@ -333,6 +339,17 @@ fn all_abandoned(reply: &Reply) -> bool {
     !reply.items.is_empty() && reply.items.iter().all(|item| item.abandoned)
 }
 
+/// An act bound to its asks answers exactly those: signed before another question was
+/// asked, it says nothing about that one.
+fn same_asks(open: &[ItemRow], signed_for: &[String]) -> Result<(), No> {
+    if let Some(unknown) = signed_for.iter().find(|id| !open.iter().any(|item| item.id == **id)) {
+        return Err(unknown_ask(unknown, open));
+    }
+    let missing: Vec<&str> =
+        open.iter().map(|item| item.id.as_str()).filter(|id| !signed_for.iter().any(|named| named == id)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(incomplete(missing.into_iter())) }
+}
+
 /// The answer covers every open item, names no unknown one, each once.
 fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No> {
     let Reply { items, single } = reply;
@@ -351,11 +368,7 @@ fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No> {
             .into());
         }
         if !open.iter().any(|known| known.id == item.id) {
-            return Err(Refusal::new(
-                Code::AnswerUnknownAsk,
-                format!("answer: {:?} is not open here, open is {}", item.id, list(open.iter().map(|i| i.id.as_str()))),
-            )
-            .into());
+            return Err(unknown_ask(&item.id, open));
         }
     }
     let missing: Vec<&str> =
@@ -377,6 +390,11 @@ fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No> {
 
 fn list<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     ids.map(|id| format!("{id:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown_ask(id: &str, open: &[ItemRow]) -> No {
+    let open = list(open.iter().map(|item| item.id.as_str()));
+    Refusal::new(Code::AnswerUnknownAsk, format!("answer: {id:?} is not open here, open is {open}")).into()
 }
 
 fn incomplete<'a>(missing: impl Iterator<Item = &'a str>) -> No {

@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::store::agents::AgentRow;
 use crate::store::runs::NewRun;
 use crate::store::threads::ThreadRow;
-use crate::{QUEUE_LIMIT, Witness};
+use crate::{AGENT_QUEUE, QUEUE_LIMIT, Witness};
 
 /// Set on a run whose chain walks past us: see [`Witness::speak`].
 pub(crate) const DISPATCH_HOP_MISSING: &str = "dispatch-hop-missing";
@@ -99,6 +99,13 @@ impl Witness {
             .into());
         }
 
+        if self.store.waiting_at_agent(agent.row)? >= AGENT_QUEUE {
+            return Err(Refusal::new(
+                Code::QueueFull,
+                format!("agent: {AGENT_QUEUE} runs wait for a turn at {}, send again later", address.name.as_str()),
+            )
+            .into());
+        }
         let dispatched = match &chain {
             None => None,
             Some(chain) => Some(
@@ -257,7 +264,7 @@ impl Witness {
         chain: Option<&VerifiedChain>,
         lineage: &Lineage,
     ) -> Result<(), No> {
-        let parent = self.parent_thread(thread, lineage)?;
+        let parent = self.parent_thread(thread, lineage, chain)?;
         if self.store.bear_thread(thread, run, who.head, opener, parent.as_ref())?
             && let Some(chain) = chain
         {
@@ -268,8 +275,15 @@ impl Witness {
         Ok(())
     }
 
-    /// Lineage: the thread of the first run named. An id that is not ours builds nothing.
-    fn parent_thread(&self, thread: &ThreadId, lineage: &Lineage) -> Result<Option<ThreadId>, No> {
+    /// Lineage: the thread of the first run named, else the one whose delivered chain this
+    /// chain extends. An id that is not ours builds nothing, and neither does a chain that
+    /// was delivered to several.
+    fn parent_thread(
+        &self,
+        thread: &ThreadId,
+        lineage: &Lineage,
+        chain: Option<&VerifiedChain>,
+    ) -> Result<Option<ThreadId>, No> {
         for text in [&lineage.reference, &lineage.parent_run].into_iter().flatten() {
             if let Some(id) = RunId::parse(text)
                 && let Some(run) = self.store.run(&id)?
@@ -278,7 +292,11 @@ impl Witness {
                 return Ok(Some(run.thread));
             }
         }
-        Ok(None)
+        let Some(tip) = chain.and_then(|chain| self.own_tip(chain)) else { return Ok(None) };
+        match self.store.delivered_to(tip, thread)?.as_slice() {
+            [one] => Ok(Some(one.clone())),
+            _ => Ok(None),
+        }
     }
 }
 

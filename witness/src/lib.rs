@@ -63,6 +63,15 @@ use store::Store;
 
 /// How many runs of one thread may wait for their turn; one more is `queue-full`.
 pub const QUEUE_LIMIT: u64 = 8;
+/// How many runs of one agent may wait for a turn, over all threads.
+pub const AGENT_QUEUE: u64 = 1024;
+/// How many offers may be out on a link without a verdict. A provider that reads as
+/// fast as it can must not be struck for the crowd in front of its door.
+pub const OFFERS_AT_ONCE: u64 = 16;
+/// How many bytes of words one run may put on record; more of them fail it.
+pub const RUN_BYTES: u64 = 32 * 1024 * 1024;
+/// How many names one provider's key may hold, served or not.
+pub const AGENTS_A_KEY: u64 = 1024;
 /// How many items one pause may ask for; calls left open beyond it fail the run.
 pub const ASK_ITEMS: usize = 256;
 /// How many faults in a row withdraw a provider's agents.

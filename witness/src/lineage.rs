@@ -29,6 +29,8 @@ pub struct TreeNode {
 /// What only the operator's tree shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorView {
+    /// When it was made, unix seconds.
+    pub created_at: u64,
     /// The head the thread is bound to.
     pub head: Option<PublicKey>,
     /// Who opened its first run.
@@ -118,7 +120,7 @@ impl Reader {
             let flags = self.store.flags(&run.id)?;
             runs.push((run.id, run.status, flags));
         }
-        Ok(OperatorView { head: thread.head, opener: thread.opener, runs })
+        Ok(OperatorView { created_at: thread.created_at, head: thread.head, opener: thread.opener, runs })
     }
 
     fn listed(&self, parent: &ThreadRow, child: &ThreadRow, viewer: Option<PublicKey>) -> Result<bool, Fault> {

@@ -7,7 +7,7 @@ use wikala_chain::PublicKey;
 use crate::ids::RunId;
 use crate::model::{AgentId, Effect, LinkId, Registration};
 use crate::refusal::{Code, No, Refusal};
-use crate::{TOLERANCE, Witness};
+use crate::{AGENTS_A_KEY, TOLERANCE, Witness};
 
 /// A provider says, after it came back, what it still works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,15 @@ impl Witness {
         self.store.clear_roster(link, self.graceless(now))?;
         for agent in agents {
             self.store.register(provider, link, agent)?;
+        }
+        if self.store.agents_of(provider)? > AGENTS_A_KEY {
+            // Names nobody serves and nothing ever ran under make room.
+            self.store.forget_unused(provider)?;
+        }
+        if self.store.agents_of(provider)? > AGENTS_A_KEY {
+            return Err(malformed(format!(
+                "register: with these the key would hold more than {AGENTS_A_KEY} names, use another key for the rest"
+            )));
         }
         self.store.retry_now(provider)?;
         self.offer_ready(now, provider)

@@ -379,6 +379,29 @@ pub enum Entry {
     Mark(Mark),
 }
 
+impl Entry {
+    /// What it is, in a word: `words`, or the mark's name.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Entry::Words(_) => "words",
+            Entry::Mark(mark) => match mark {
+                Mark::Opened => "opened",
+                Mark::Claimed => "claimed",
+                Mark::Paused { .. } => "paused",
+                Mark::Answered { .. } => "answered",
+                Mark::CancelRequested { .. } => "cancel-requested",
+                Mark::LinkGap { .. } => "link-gap",
+                Mark::Ended { status, .. } => match status.as_str() {
+                    "completed" => "completed",
+                    "cancelled" => "cancelled",
+                    _ => "failed",
+                },
+            },
+        }
+    }
+}
+
 /// One line of a run's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {

@@ -8,7 +8,7 @@ use crate::model::{Delivery, Effect, Status, Why};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;
-use crate::{FINISH_S, PRESENTED_S, RETRY_S, Witness};
+use crate::{FINISH_S, OFFERS_AT_ONCE, PRESENTED_S, RETRY_S, Witness};
 
 /// How long burned tickets are kept: longer than any ticket is valid, seconds.
 const TICKET_S: u64 = 600;
@@ -37,11 +37,22 @@ impl Witness {
         }
         for run in self.store.unfinished(at.saturating_sub(FINISH_S))? {
             self.store.release(&run.id)?;
+            if let Some(agent) = self.store.agent_row(run.agent)? {
+                self.offer_ready(now, agent.id.provider)?;
+            }
         }
-        for (provider, _) in self.store.due_providers(now)? {
+        for provider in self.store.due_providers(now)? {
             self.offer_ready(now, provider)?;
         }
         self.prune(at)
+    }
+
+    /// The witness itself stood still for so long: every deadline waits as long.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn pardon(&mut self, seconds: u64) -> Result<(), No> {
+        Ok(self.store.postpone(seconds)?)
     }
 
     /// Held to the end and never finished: cancelled if that was asked, else failed.
@@ -84,6 +95,9 @@ impl Witness {
             if let Some(capacity) = capacity
                 && self.store.load_on_link(link)? >= capacity
             {
+                return Ok(());
+            }
+            if self.store.offers_out(link)? >= OFFERS_AT_ONCE {
                 return Ok(());
             }
             let Some(run) = self.store.next_offer(provider, link, now)? else { return Ok(()) };

@@ -45,6 +45,9 @@ pub struct RunView {
     pub chain: Option<String>,
     /// The client's own id for it.
     pub client_run: Option<String>,
+    /// The viewer stands in its segment, or there is none: ids of other runs that its
+    /// words name may be told.
+    pub insider: bool,
     /// What a reader should know.
     pub flags: Vec<String>,
     /// Its asks, oldest first.
@@ -215,7 +218,9 @@ impl Reader {
     /// `run-unknown`, also for a run the viewer may not read.
     pub fn run(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<RunView, No> {
         let row = self.readable_run(id, viewer)?;
-        self.view(row, viewer)
+        let thread = self.store.thread(&row.thread)?.ok_or(Fault::Corrupt("run.thread"))?;
+        let insider = thread.head.is_none() || self.is_party_of(&thread, viewer)?;
+        self.view(row, viewer, insider)
     }
 
     /// A run, whoever's: the operator's view, never behind a public door.
@@ -225,10 +230,10 @@ impl Reader {
     pub fn run_for_operator(&self, id: &RunId) -> Result<RunView, No> {
         let unknown = || Refusal::new(Code::RunUnknown, format!("run: {id} is not known here"));
         let row = self.store.run(id)?.ok_or_else(unknown)?;
-        self.view(row, None)
+        self.view(row, None, true)
     }
 
-    fn view(&self, row: RunRow, viewer: Option<PublicKey>) -> Result<RunView, No> {
+    fn view(&self, row: RunRow, viewer: Option<PublicKey>, insider: bool) -> Result<RunView, No> {
         let id = &row.id;
         let thread = self.store.thread(&row.thread)?.ok_or(Fault::Corrupt("run.thread"))?;
         let agent = self.store.agent_row(row.agent)?.ok_or(Fault::Corrupt("run.agent"))?;
@@ -252,6 +257,7 @@ impl Reader {
         }
         let head = thread.head.or(row.head);
         Ok(RunView {
+            insider,
             flags: self.store.flags(id)?,
             cancel_requested_by: self
                 .store
@@ -299,7 +305,7 @@ impl Reader {
         })
     }
 
-    /// Entries of a run after a sequence number, at most `limit`.
+    /// Entries of a run after a sequence number, at most `limit`; fewer where they are large.
     ///
     /// # Errors
     /// `run-unknown`.
@@ -311,7 +317,16 @@ impl Reader {
         viewer: Option<PublicKey>,
     ) -> Result<Vec<Recorded>, No> {
         self.readable_run(id, viewer)?;
-        Ok(self.store.entries(id, after, limit)?)
+        Ok(self.store.entries(id, after, limit, PAGE_BYTES)?)
+    }
+
+    /// The last sequence number of a run's record.
+    ///
+    /// # Errors
+    /// `run-unknown`.
+    pub fn last_entry(&self, id: &RunId, viewer: Option<PublicKey>) -> Result<u64, No> {
+        self.readable_run(id, viewer)?;
+        Ok(self.store.last_entry(id)?)
     }
 
     /// What the callers said in a run, leg by leg.
@@ -347,7 +362,7 @@ impl Reader {
     /// # Errors
     /// Only faults.
     pub fn entries_unchecked(&self, id: &RunId, after: u64, limit: usize) -> Result<Vec<Recorded>, No> {
-        Ok(self.store.entries(id, after, limit)?)
+        Ok(self.store.entries(id, after, limit, PAGE_BYTES)?)
     }
 
     /// Everything said in a thread, run after run: material for histories.
@@ -383,20 +398,24 @@ impl Reader {
 
     fn turn_of(&self, run: RunRow) -> Result<Turn, Fault> {
         let legs = self.store.legs(&run.id)?;
-        let entries = self.store.entries(&run.id, 0, usize::MAX >> 1)?;
+        let entries = self.store.entries(&run.id, 0, usize::MAX >> 1, usize::MAX)?;
         Ok(Turn { run: run.id, status: run.status, legs, entries })
     }
 
-    /// The roster.
+    /// A page of the roster after a place in it, and where the next page begins.
     ///
     /// # Errors
     /// Only faults.
-    pub fn roster(&self, now: Moment) -> Result<Vec<AgentView>, No> {
+    pub fn roster(&self, now: Moment, after: u64, limit: u64) -> Result<(Vec<AgentView>, Option<u64>), No> {
         let mut views = Vec::new();
-        for row in self.store.roster()? {
+        let mut rows = self.store.roster(after, limit.saturating_add(1))?;
+        let more = rows.len() as u64 > limit;
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let next = rows.last().filter(|_| more).map(|row| row.row.unsigned_abs());
+        for row in rows {
             views.push(self.agent_view(row, now)?);
         }
-        Ok(views)
+        Ok((views, next))
     }
 
     /// One agent.
@@ -510,16 +529,19 @@ impl Reader {
         Ok(second_best)
     }
 
-    /// The run of a thread that an act is most likely for: the newest that ever asked,
-    /// waiting ones before others, else the newest.
+    /// The runs of a thread that an act may be for, likeliest first: those that ever
+    /// asked, waiting ones before others, newest first, at most 64; then the newest of all.
     ///
     /// # Errors
     /// Only faults.
-    pub fn likely_target(&self, thread: &ThreadId) -> Result<Option<RunId>, No> {
-        if let Some(run) = self.store.asking_runs(thread)?.into_iter().next() {
-            return Ok(Some(run.id));
+    pub fn likely_targets(&self, thread: &ThreadId) -> Result<Vec<RunId>, No> {
+        let mut runs: Vec<RunId> = self.store.asking_runs(thread)?.into_iter().map(|run| run.id).collect();
+        if let Some(newest) = self.store.newest_run(thread)?
+            && !runs.contains(&newest)
+        {
+            runs.push(newest);
         }
-        Ok(self.store.newest_run(thread)?)
+        Ok(runs)
     }
 
     /// The open calls of the thread's waiting runs: a result for one of them is an
@@ -585,5 +607,7 @@ impl Reader {
     }
 }
 
+/// A page of entries ends with the one that fills so many bytes.
+const PAGE_BYTES: usize = 256 * 1024;
 /// A list counts no further than this.
 const LIST_TOTAL: usize = 10_000;

@@ -12,7 +12,7 @@ use crate::refusal::{Code, No, Refusal};
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::asks::{ClosedAs, Closer, ItemRow};
 use crate::store::runs::RunRow;
-use crate::{ASK_ITEMS, RETRY_S, TOLERANCE, Witness};
+use crate::{ASK_ITEMS, RETRY_S, RUN_BYTES, TOLERANCE, Witness};
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,14 @@ impl Witness {
             }
             self.store.set_link_seq(id, seq)?;
         }
+        let said = self.store.count_said(id, words.text.len())?;
         let noted = self.note(id, Entry::Words(words), now)?;
+        if said > RUN_BYTES {
+            // Whoever reads the run holds all of it: its size is everybody's memory.
+            return self
+                .end_run(now, id, Status::Failed, Some(Why::Ours("provider_said_too_much")), false)
+                .map(|()| Heard::Recorded);
+        }
         match fact {
             Fact::Started | Fact::Said => {}
             Fact::CallOpened(call) => {

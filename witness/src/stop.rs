@@ -10,6 +10,7 @@ use crate::model::{Effect, Entry, Mark, Status, Stop};
 use crate::refusal::{Code, No, Refusal};
 use crate::store::acts::SpentRow;
 use crate::store::asks::{ClosedAs, Closer};
+use crate::store::runs::RunRow;
 
 /// What became of a request to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +64,14 @@ impl Witness {
                 .into());
             }
         };
+        // Asked for by the same authority already: said again it is nothing new. Else anybody
+        // who may stop a run could fill its record, and its provider's link, with the wish.
+        if matches!(run.status, Status::Offering | Status::Cancelling)
+            && self.store.asked_to_stop(&run.id, by.authority)?
+        {
+            self.spend_cancel(now, &run, &by)?;
+            return Ok(Stopped { run: run.id, thread: run.thread, status: run.status, replayed: true });
+        }
         let mark = Mark::CancelRequested { authority: by.authority.map(|key| key.to_hex()) };
         let ask = self.store.newest_ask(&run.id)?;
         let status = match run.status {
@@ -99,12 +108,7 @@ impl Witness {
                 }
             }
         };
-        if let (Some(authority), Some(signer), Some(act)) = (by.authority, by.signer, by.act) {
-            let on = SpentRow { purpose: "cancel".to_owned(), run: run.id.clone(), leg: run.leg, answer_digest: None };
-            if !self.store.spend(authority, signer, act, &on, now)? {
-                return Err(act_spent("cancel"));
-            }
-        }
+        self.spend_cancel(now, &run, &by)?;
         if let Some(consented) = &stop.certificate {
             self.record_if_consented(now, consented)?;
         }
@@ -113,6 +117,12 @@ impl Witness {
             self.offer_ready(now, agent.id.provider)?;
         }
         Ok(Stopped { run: run.id, thread: run.thread, status, replayed: false })
+    }
+
+    fn spend_cancel(&mut self, now: Moment, run: &RunRow, by: &Entitled) -> Result<(), No> {
+        let (Some(authority), Some(signer), Some(act)) = (by.authority, by.signer, by.act) else { return Ok(()) };
+        let on = SpentRow { purpose: "cancel".to_owned(), run: run.id.clone(), leg: run.leg, answer_digest: None };
+        if self.store.spend(authority, signer, act, &on, now)? { Ok(()) } else { Err(act_spent("cancel")) }
     }
 
     /// `None`: this very act stopped this very round before; say how it stands.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use wikala_chain::Digest;
 use wikala_witness::AgentView;
 
+use super::fields::camel;
 use crate::answer::Problem;
 use crate::bag::URN;
 use crate::door::agent;
@@ -107,7 +108,8 @@ fn words(app: &App, view: &AgentView) -> Value {
 
 fn merge(card: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (name, value) in extra {
-        if !OURS.contains(&name.as_str()) && !value.is_null() {
+        // Either spelling is the same field to a ProtoJSON reader.
+        if !OURS.contains(&camel(name).as_str()) && !value.is_null() {
             card.insert(name.clone(), value.clone());
         }
     }

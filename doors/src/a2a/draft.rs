@@ -109,6 +109,8 @@ pub(super) struct Draft {
     pub(super) calls: Vec<Call>,
     /// The provider's last words on this leg, when they say more than their mark.
     pub(super) closing: Option<Arc<str>>,
+    /// It was told whole: only what is still to come is told from here on.
+    lean: bool,
     /// The artifact that chunks without an id belong to.
     chunking: Option<String>,
     /// Messages of somebody else than the agent: relayed, no artifact of its own.
@@ -132,9 +134,17 @@ impl Draft {
             lines: Vec::new(),
             calls: Vec::new(),
             closing: None,
+            lean: false,
             chunking: None,
             foreign: HashSet::new(),
         }
+    }
+
+    /// Lets go of what was told: a stream that lasts must not hold the run once more.
+    pub(super) fn told_whole(&mut self) {
+        self.lean = true;
+        self.events = Vec::new();
+        self.artifacts.iter_mut().for_each(|(_, text)| *text = String::new());
     }
 
     /// Hears a whole record.
@@ -200,7 +210,7 @@ impl Draft {
                 if !in_words {
                     self.closing = None;
                 }
-                self.events.extend(self.closing.clone());
+                self.events.extend(self.closing.clone().filter(|_| !self.lean));
                 told.push(Told::Ended);
             }
         }
@@ -263,7 +273,9 @@ impl Draft {
 
     fn event(&mut self, text: &Arc<str>) -> Vec<Told> {
         let mut told = self.end_chunks();
-        self.events.push(text.clone());
+        if !self.lean {
+            self.events.push(text.clone());
+        }
         told.push(Told::Event(text.clone()));
         told
     }
@@ -271,13 +283,15 @@ impl Draft {
     fn piece(&mut self, id: &str, text: String, last: bool) -> Told {
         let append = match self.places.get(id).and_then(|at| self.artifacts.get_mut(*at)) {
             Some((_, whole)) => {
-                whole.push_str(&text);
+                if !self.lean {
+                    whole.push_str(&text);
+                }
                 true
             }
             None => {
                 self.lines.push(Line::Text(self.artifacts.len()));
                 self.places.insert(id.to_owned(), self.artifacts.len());
-                self.artifacts.push((id.to_owned(), text.clone()));
+                self.artifacts.push((id.to_owned(), if self.lean { String::new() } else { text.clone() }));
                 false
             }
         };

@@ -97,7 +97,8 @@ impl Fields {
     }
 }
 
-fn camel(name: &str) -> String {
+/// The name as ProtoJSON spells it.
+pub(super) fn camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut upper = false;
     for c in name.chars() {

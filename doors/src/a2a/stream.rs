@@ -11,14 +11,14 @@ use super::rpc::{Call, Said, error_frame, name_run};
 use super::send::{Story, closing, enter, read};
 use super::task::{Sheet, Show, event, object, task};
 use crate::answer::{A2a, Method, Problem};
-use crate::limits::StreamPlace;
+use crate::limits::Place;
 use crate::sse::{self, Out};
 
 /// `SendStreamingMessage`: from the opening, or from the answer, to the next pause or
 /// the end. A replayed answer is told the same continuation again.
 pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     // Before the message is handed in: a run nobody may watch should not begin.
-    let place = call.app.limits.stream(call.knock.peer)?;
+    let place = call.app.limits.streams.take(call.knock.peer)?;
     let entered = enter(call).await?;
     let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
     // Errors before the first event are plain answers, so it is heard before the stream begins.
@@ -45,14 +45,14 @@ pub(super) async fn subscribe(call: &Call) -> Result<Said, Refused> {
             let sentence = "task: has ended, GetTask reads it";
             return Err(Refused::protocol(A2a::UnsupportedOperation, sentence));
         }
-        let place = call.app.limits.stream(call.knock.peer)?;
+        let place = call.app.limits.streams.take(call.knock.peer)?;
         let story = Story::seen_by(&call.app, run, draft, viewer)?;
         Ok(begin(call, story, sheet, Show { history: None, artifacts: true }, false, place))
     };
     watch.await.map_err(|refused: Refused| refused.about(&id))
 }
 
-fn begin(call: &Call, story: Story, sheet: Sheet, show: Show, ends_at_pause: bool, place: StreamPlace) -> Said {
+fn begin(call: &Call, story: Story, sheet: Sheet, show: Show, ends_at_pause: bool, place: Place) -> Said {
     let (out, mut response) = sse::response(call.app.settings.keep_alive);
     name_run(&mut response, &sheet.view.run, &sheet.view.thread);
     let teller = Teller { id: call.id.clone(), out, sheet, ends_at_pause };
@@ -76,6 +76,8 @@ impl Teller {
     async fn tell(mut self, mut story: Story, show: Show) -> Result<(), sse::Gone> {
         let first = object(&[("task", task(&story.draft, &self.sheet, show))]);
         self.result(&first).await?;
+        drop(first);
+        story.draft.told_whole();
         loop {
             let told = tokio::select! {
                 told = story.next() => told,

@@ -187,7 +187,16 @@ fn caller_said(leg: &Leg, sheet: &Sheet) -> Option<String> {
     let id = format!("{}-said-{}", sheet.view.run, leg.ordinal);
     if leg.words.dialect == Dialect::A2a {
         let params = RawObject::parse(&leg.words.text).ok()?;
-        return Some(params.get("message")?.get().to_owned());
+        let message = params.get("message")?.get();
+        if sheet.view.insider {
+            return Some(message.to_owned());
+        }
+        // Which earlier runs it names is told inside the segment only (record.md, Lineage).
+        let mut members = RawObject::parse(message).ok()?;
+        for name in ["referenceTaskIds", "reference_task_ids"] {
+            members.remove(name);
+        }
+        return Some(members.to_raw().get().to_owned());
     }
     if let Some(items) = &leg.reply {
         let entries = list(items.iter().map(resume_entry));

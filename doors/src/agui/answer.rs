@@ -120,8 +120,8 @@ impl Asker<'_> {
     /// Resume entries, with the results that the same pause left to the caller; or the
     /// older frameworks' answer, which names no item and is for the run that waits.
     ///
-    /// With an act beside it and nothing waiting it is a repeat, a lost race or a mistake:
-    /// the run it is likely for says so, once the act holds for that run.
+    /// With an act beside it, it is for the run the act was signed for, waiting or not: a
+    /// repeat, a lost race or a mistake is told by that run.
     async fn answer(self, known: &Known, lane: Lane, content: Content) -> Result<Option<Found>, Problem> {
         let mut ids = content.ids();
         if lane == Lane::Resume {
@@ -129,17 +129,24 @@ impl Asker<'_> {
                 self.open_calls(&known.thread).await?.into_iter().map(|(_, call)| call).collect();
             ids.extend(self.input.result_ids().into_iter().filter(|id| open.contains(id)));
         }
-        let run = match self.target(&known.thread, ids).await? {
-            None if self.bag.has_resolution() => {
-                let thread = known.thread.clone();
-                self.app.readers.read(move |reader| reader.likely_target(&thread)).await?
-            }
-            found => found,
+        let run = if self.bag.has_resolution() {
+            self.signed_for(&known.thread).await?
+        } else {
+            self.target(&known.thread, ids).await?
         };
         match run {
             Some(run) => self.found(known, run, lane, Some(content)).await,
             None => Ok(None),
         }
+    }
+
+    /// The run of the thread that the act beside the request was signed for; else the
+    /// likeliest, for which it will not hold.
+    async fn signed_for(self, thread: &ThreadId) -> Result<Option<RunId>, Problem> {
+        let thread = thread.clone();
+        let runs = self.app.readers.read(move |reader| reader.likely_targets(&thread)).await?;
+        let signed = |run: &&RunId| matches!(self.bag.resolve_act(run.as_str()), Ok(Some(_)));
+        Ok(runs.iter().find(signed).or(runs.first()).cloned())
     }
 
     /// Clients resend whole histories: only a result for an open call is an answer.

@@ -38,7 +38,7 @@ async fn run(
     let input = Input::parse(text)?;
     let agent = door::agent(&app, &provider, &name).await?;
     // A place for the stream first: a refused stream must not have opened a run.
-    let place = app.limits.stream(knock.peer)?;
+    let place = app.limits.streams.take(knock.peer)?;
     let mut bag = Bag::read(input.bag.as_deref(), &app.cache)?;
     for proof in &input.resolutions {
         bag.add_resolution(proof)?;

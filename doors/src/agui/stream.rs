@@ -9,7 +9,7 @@ use super::teller::{Names, Teller, error};
 use crate::answer::{Door, Problem};
 use crate::fanout::Tail;
 use crate::house::App;
-use crate::limits::StreamPlace;
+use crate::limits::Place;
 use crate::sse;
 
 /// Who listens, from where on.
@@ -27,7 +27,7 @@ pub(super) struct Audience {
 ///
 /// # Errors
 /// `shutting-down`; the record cannot be read.
-pub(super) async fn begin(app: &App, audience: Audience, place: StreamPlace) -> Result<Response, Problem> {
+pub(super) async fn begin(app: &App, audience: Audience, place: Place) -> Result<Response, Problem> {
     let Audience { run, after, joins, names } = audience;
     let known = run.clone();
     let view = app.readers.read(move |reader| reader.run_for_operator(&known)).await?;

@@ -138,6 +138,7 @@ fn code(reason: &str) -> &'static str {
         "agent_offline" => "wikala.agent-offline",
         "no_provider_took_it" => "wikala.no-provider-took-it",
         "provider_left_holding_it" => "wikala.provider-left-holding-it",
+        "provider_said_too_much" => "wikala.provider-said-too-much",
         "provider_asked_too_much" => "wikala.provider-asked-too-much",
         "provider_stream_ended_without_finishing" => "wikala.provider-stream-ended-without-finishing",
         _ => "wikala.failed",

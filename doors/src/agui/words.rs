@@ -46,11 +46,11 @@ pub fn read(text: &str) -> Result<Event, String> {
         "TOOL_CALL_RESULT" => Fact::CallAnswered(needed("toolCallId")?),
         "RUN_FINISHED" => ended(event.get("outcome"))?,
         "RUN_ERROR" => {
-            reserved(member("code"))?;
+            reserved(event.get("code"))?;
             Fact::Failed(needed("message")?)
         }
         "CUSTOM" => {
-            reserved(member("name"))?;
+            reserved(event.get("name"))?;
             Fact::Said
         }
         _ => Fact::Said,
@@ -63,13 +63,16 @@ pub fn read(text: &str) -> Result<Event, String> {
     Ok(Event { fact, words: Words { dialect: Dialect::AgUi, text: words } })
 }
 
-/// A provider must not speak in the witness's name.
-fn reserved(name: Option<String>) -> Result<(), String> {
-    match name {
+/// A provider must not speak in the witness's name, nor in one that only looks
+/// unreadable: half a surrogate pair is dropped or replaced by whoever reads it.
+fn reserved(name: Option<&RawValue>) -> Result<(), String> {
+    let Some(raw) = name.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(()) };
+    match json::string(raw) {
         Some(name) if name.starts_with("wikala.") => {
             Err(format!("event: {name:?} is the witness's own name, choose another"))
         }
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None => Err("event: a name or code that is no text".to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `init` and `serve`: flags into settings, a directory made with care, a runtime.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,6 +184,9 @@ pub(super) fn init(data: &Path) -> Result<(), Failure> {
     let key = SigningKey::generate();
     keys::write(&data.join(house::KEY), &key)?;
     let public = key.public();
+    // Private before SQLite writes to it; its journals take over the mode.
+    let private = || std::fs::File::options().write(true).create_new(true).mode(0o600).open(data.join(house::DATABASE));
+    private().map_err(failed)?;
     Witness::open(&data.join(house::DATABASE), Arc::new(key), Policy::default())
         .map_err(|fault| Failure::environment(fault.to_string()))?;
     io::say(format!(
@@ -201,6 +204,9 @@ pub(super) fn logs(format: LogFormat, level: &str) {
     // Colours are for terminals; a file gets plain text.
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A log that cannot be written is told to stderr, which may be what failed: that
+        // panics, and takes the desk with it.
+        .log_internal_errors(false)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_writer(std::io::stderr);
     // A second subscriber is a test's; the first one stays.

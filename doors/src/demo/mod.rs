@@ -64,7 +64,10 @@ pub async fn run(options: Options) -> Result<(), Failure> {
         admission: Admission::Open,
         keep_alive: Duration::from_secs(15),
         ping: crate::link::PING,
+        body_time: crate::door::BODY_TIME,
+        write_time: crate::http::WRITE_TIME,
         gateway: None,
+        behind_proxy: false,
     };
     let opened = house::open(&dir.0.join("wikala.db"), Arc::new(SigningKey::generate()), settings, Clock::System)
         .map_err(|fault| Failure::environment(fault.to_string()))?;

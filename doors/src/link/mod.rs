@@ -11,13 +11,14 @@ use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::{Extensions, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 use wikala_chain::{PublicKey, RawObject, json as strict};
 
 use crate::answer::{Door, Problem};
-use crate::door::Knock;
+use crate::door::{Knock, peers};
 use crate::house::{Admission, App};
 
 /// How often the line is tried; two silences in a row and it is lost.
@@ -49,20 +50,30 @@ async fn tickets(State(app): State<App>, knock: Knock) -> Result<Response, Probl
 }
 
 /// `GET /ws/provider`: the link itself.
-async fn open(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {
+async fn open(
+    State(app): State<App>,
+    extensions: Extensions,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
     let Ok(upgrade) = upgrade else {
         return Problem::door(Door::BodyMalformed, "link: not a WebSocket handshake (RFC 6455)").into_response();
     };
     if app.is_closing() {
         return Problem::door(Door::ShuttingDown, "house: closing, try again in a moment").into_response();
     }
-    let Some(place) = socket::place() else {
+    // Strangers have places of their own: whoever never greets keeps no provider out.
+    let greeting = match app.limits.greetings.take(peers(&app, &extensions, &headers).0) {
+        Ok(greeting) => greeting,
+        Err(problem) => return problem.into_response(),
+    };
+    let Some(place) = socket::Place::greeting() else {
         return Problem::door(Door::RateLimited, "link: too many are open, try again in a moment").into_response();
     };
     upgrade
         .max_message_size(frames::FRAME)
         .max_frame_size(frames::FRAME)
-        .on_upgrade(move |socket| socket::serve(app, socket, place))
+        .on_upgrade(move |socket| socket::serve(app, socket, place, greeting))
 }
 
 /// Takes a new admission list: who is no longer on it is closed.

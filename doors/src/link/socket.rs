@@ -23,27 +23,42 @@ const HELLO: Duration = Duration::from_secs(5);
 const ON_THE_WAY: usize = 64;
 /// How long one write may take.
 const WRITE: Duration = Duration::from_secs(15);
-/// Sockets open at once, attached or not: an upgrade leaves the listener's count.
-const SOCKETS: usize = 1024;
+/// Links at once, and sockets that have yet to greet: an upgrade leaves the listener's count.
+const LINKS: usize = 1024;
+const GREETINGS: usize = 512;
 /// "Policy violation" (RFC 6455, 7.4.1).
 const REFUSED: u16 = 1008;
 
 /// What a job answers: frames, in order.
 type Answer = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
 
-static PLACES: Semaphore = Semaphore::const_new(SOCKETS);
+static ATTACHED: Semaphore = Semaphore::const_new(LINKS);
+static GREETING: Semaphore = Semaphore::const_new(GREETINGS);
+
+/// Histories read at once. Other reads must find a reader free.
+static QUERIES: Semaphore = Semaphore::const_new(2);
 
 /// A place for one more socket; given back when dropped.
-pub fn place() -> Option<SemaphorePermit<'static>> {
-    PLACES.try_acquire().ok()
+pub struct Place(#[allow(dead_code)] SemaphorePermit<'static>); // held, not read
+
+impl Place {
+    /// For a socket that has yet to greet.
+    pub fn greeting() -> Option<Place> {
+        GREETING.try_acquire().ok().map(Place)
+    }
+
+    fn attached() -> Option<Place> {
+        ATTACHED.try_acquire().ok().map(Place)
+    }
 }
 
 /// Serves a link until it ends, and detaches it however it ended.
-pub async fn serve(app: App, mut socket: WebSocket, _place: SemaphorePermit<'static>) {
+pub async fn serve(app: App, mut socket: WebSocket, place: Place, of_peer: crate::limits::Place) {
     let key = app.key.clone();
     let secret = app.secret;
     let mut machine = Machine::new(&key, &secret);
-    let Some((link, told)) = greet(&app, &mut machine, &mut socket).await else { return };
+    let Some((link, told, _place)) = greet(&app, &mut machine, &mut socket).await else { return };
+    drop((place, of_peer));
     tracing::info!(link = link.0, "link attached");
     let mut on_the_way = FuturesOrdered::new();
     talk(&app, &mut machine, &mut socket, link, told, &mut on_the_way).await;
@@ -60,7 +75,7 @@ async fn greet(
     app: &App,
     machine: &mut Machine<'_>,
     socket: &mut WebSocket,
-) -> Option<(LinkId, mpsc::Receiver<ToLink>)> {
+) -> Option<(LinkId, mpsc::Receiver<ToLink>, Place)> {
     let text = match tokio::time::timeout(HELLO, socket.recv()).await {
         Ok(Some(Ok(Message::Text(text)))) => text,
         Ok(Some(Ok(_))) => {
@@ -75,7 +90,11 @@ async fn greet(
     };
     match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
         Do::Attach { provider, ticket, capacity, welcome } => {
-            let admission = app.settings.admission.clone();
+            let Some(place) = Place::attached() else {
+                close(socket, "house: no room for one more link, try again later").await;
+                return None;
+            };
+            let (admission, links) = (app.settings.admission.clone(), app.links.clone());
             let attached = app
                 .desk
                 .ask(move |witness, now| {
@@ -85,19 +104,21 @@ async fn greet(
                     }
                     // One step: a ticket is never burned without a link, nor used twice.
                     Ok(if witness.burn_ticket(now, &ticket)? {
-                        Ok(witness.attach(now, provider, capacity)?)
+                        let link = witness.attach(now, provider, capacity)?;
+                        // Here and not later: a newer link may replace it in the same commit,
+                        // and would find nobody to close.
+                        Ok((link, links.open(link)))
                     } else {
                         Err("hello: ticket was used before, POST /tickets for a new one")
                     })
                 })
                 .await;
             match attached {
-                Ok(Ok(link)) => {
-                    let told = app.links.open(link);
+                Ok(Ok((link, told))) => {
                     machine.attached(link, provider);
                     // Gone before it was welcome: the talk ends at once, and detaches it.
                     let _ = send(socket, welcome).await;
-                    Some((link, told))
+                    Some((link, told, place))
                 }
                 Ok(Err(reason)) => {
                     close(socket, reason).await;
@@ -273,6 +294,8 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
             }
         }),
         Frame::Query(id, asked) => Box::pin(async move {
+            // One at a time over the house: a thread may be large, and readers are few.
+            let _turn = QUERIES.acquire().await;
             let read = match asked {
                 Ok((thread, limit)) => app
                     .readers

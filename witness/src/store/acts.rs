@@ -117,6 +117,20 @@ impl Store {
         Ok(())
     }
 
+    /// This authority asked for the stop that is wanted now, or anybody where nobody
+    /// needs to be asked.
+    pub(crate) fn asked_to_stop(&self, run: &RunId, authority: Option<PublicKey>) -> Result<bool, Fault> {
+        // asked to stop
+        Ok(self
+            .find(
+                "SELECT 1 FROM run WHERE id = :run AND cancel_requested = 1
+                   AND EXISTS (SELECT 1 FROM cancel_request WHERE run = :run AND authority IS :authority)",
+                named_params! {":run": run, ":authority": authority.map(Key)},
+                |_| Ok(()),
+            )?
+            .is_some())
+    }
+
     pub(crate) fn cancel_requests(&self, run: &RunId) -> Result<Vec<CancelRow>, Fault> {
         // cancel requests
         self.all(

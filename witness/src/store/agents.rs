@@ -84,9 +84,15 @@ impl Store {
         self.find(agent_where!("WHERE a.id = :row"), named_params! {":row": row}, agent)
     }
 
-    pub(crate) fn roster(&self) -> Result<Vec<AgentRow>, Fault> {
+    pub(crate) fn roster(&self, after: u64, limit: u64) -> Result<Vec<AgentRow>, Fault> {
         // roster, in a stable order
-        self.all(agent_where!("ORDER BY a.id"), [], agent)
+        self.all(
+            agent_where!("WHERE a.id > :after ORDER BY a.id LIMIT :limit"),
+            named_params! {
+                ":after": i64::try_from(after).unwrap_or(i64::MAX), ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
+            },
+            agent,
+        )
     }
 
     pub(crate) fn providers_by_fingerprint(&self, fingerprint: Fingerprint) -> Result<Vec<PublicKey>, Fault> {
@@ -240,6 +246,25 @@ impl Store {
         self.change(
             "UPDATE agent SET link = NULL, lost_at = :now WHERE link = :link",
             named_params! {":now": secs(now), ":link": link.0},
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn agents_of(&self, provider: PublicKey) -> Result<u64, Fault> {
+        // agents of a provider
+        self.one(
+            "SELECT count(*) AS n FROM agent WHERE provider = :provider",
+            named_params! {":provider": Key(provider)},
+            |row| number(row, "n"),
+        )
+    }
+
+    pub(crate) fn forget_unused(&self, provider: PublicKey) -> Result<(), Fault> {
+        // forget unused: on no roster, and nothing ever ran under it
+        self.change(
+            "DELETE FROM agent WHERE provider = :provider AND link IS NULL
+               AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)",
+            named_params! {":provider": Key(provider)},
         )?;
         Ok(())
     }

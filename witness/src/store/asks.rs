@@ -226,12 +226,40 @@ impl Store {
         Ok((id, Recorded { seq, at_s: now.as_secs(), entry }))
     }
 
-    pub(crate) fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Recorded>, Fault> {
+    /// At most `limit`, and none after the one that fills `bytes` of words.
+    pub(crate) fn entries(
+        &self,
+        run: &RunId,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<Recorded>, Fault> {
         // entries after a sequence number
-        self.all(
+        let mut statement = self.db.prepare_cached(
             "SELECT seq, at, source, dialect, words FROM entry WHERE run = :run AND seq > :after ORDER BY seq LIMIT :limit",
+        )?;
+        let mut rows = statement.query(
             named_params! {":run": run, ":after": i64::try_from(after).unwrap_or(i64::MAX), ":limit": limit as i64},
-            recorded,
+        )?;
+        let (mut entries, mut room) = (Vec::new(), bytes);
+        while let Some(row) = rows.next()? {
+            let entry = recorded(row)?;
+            let size = if let Entry::Words(words) = &entry.entry { words.text.len() } else { 0 };
+            entries.push(entry);
+            if size >= room {
+                break;
+            }
+            room -= size;
+        }
+        Ok(entries)
+    }
+
+    pub(crate) fn last_entry(&self, run: &RunId) -> Result<u64, Fault> {
+        // last sequence number of a run
+        self.one(
+            "SELECT coalesce(max(seq), 0) AS seq FROM entry WHERE run = :run",
+            named_params! {":run": run},
+            |row| number(row, "seq"),
         )
     }
 

@@ -46,6 +46,16 @@ impl Store {
         self.all(run_where!("WHERE thread = :thread ORDER BY opened"), named_params! {":thread": thread}, run)
     }
 
+    /// At most two: more than one is no answer.
+    pub(crate) fn delivered_to(&self, tip: Digest, but: &ThreadId) -> Result<Vec<ThreadId>, Fault> {
+        // threads a chain was delivered to
+        self.all(
+            "SELECT DISTINCT thread FROM run WHERE delivered_tip = :tip AND thread <> :but LIMIT 2",
+            named_params! {":tip": Sha(tip), ":but": but},
+            |row| row.get("thread"),
+        )
+    }
+
     pub(crate) fn newest_run(&self, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
         // newest run of a thread
         self.find(
@@ -57,7 +67,12 @@ impl Store {
 
     pub(crate) fn roots(&self) -> Result<Vec<ThreadId>, Fault> {
         // threads without a parent
-        self.all("SELECT id FROM thread WHERE parent IS NULL ORDER BY created_at, id", [], |row| row.get("id"))
+        self.all(
+            "SELECT id FROM thread WHERE parent IS NULL
+             ORDER BY created_at, (SELECT opened FROM run WHERE run.id = thread.birth), id",
+            [],
+            |row| row.get("id"),
+        )
     }
 
     pub(crate) fn flags(&self, run: &RunId) -> Result<Vec<String>, Fault> {

@@ -190,21 +190,39 @@ impl Store {
     /// The next run a provider may be offered on a link: in queue order, one
     /// active run a thread; a declared interjection joins its live turn.
     pub(crate) fn next_offer(&self, provider: PublicKey, link: LinkId, now: Moment) -> Result<Option<RunRow>, Fault> {
-        // next offer
+        // next offer: the id first, whole rows are not sorted
         self.find(
             run_where!(
-                "JOIN agent ON agent.id = run.agent
-                 WHERE agent.provider = :provider AND agent.link = :link AND run.status = 'queued'
-                   AND run.retry_at <= :now
-                   AND (NOT EXISTS (SELECT 1 FROM run AS active WHERE active.thread = run.thread
+                "WHERE id = (SELECT q.id FROM agent JOIN run AS q ON q.agent = agent.id
+                 WHERE agent.provider = :provider AND agent.link = :link AND q.status = 'queued'
+                   AND q.retry_at <= :now
+                   AND (NOT EXISTS (SELECT 1 FROM run AS active WHERE active.thread = q.thread
                           AND (active.status IN ('offering', 'running', 'cancelling') OR active.held = 1))
-                     OR (run.addressed IS NOT NULL AND agent.interjections = 1
-                       AND EXISTS (SELECT 1 FROM run AS live WHERE live.id = run.addressed
-                         AND live.thread = run.thread AND live.status IN ('running', 'cancelling'))))
-                 ORDER BY run.position LIMIT 1"
+                     OR (q.addressed IS NOT NULL AND agent.interjections = 1
+                       AND EXISTS (SELECT 1 FROM run AS live WHERE live.id = q.addressed
+                         AND live.thread = q.thread AND live.status IN ('running', 'cancelling'))))
+                 ORDER BY q.position LIMIT 1)"
             ),
             named_params! {":provider": Key(provider), ":link": link.0, ":now": secs(now)},
             run,
+        )
+    }
+
+    pub(crate) fn offers_out(&self, link: LinkId) -> Result<u64, Fault> {
+        // offers without a verdict
+        self.one(
+            "SELECT count(*) AS n FROM run WHERE link = :link AND status = 'offering'",
+            named_params! {":link": link.0},
+            |row| number(row, "n"),
+        )
+    }
+
+    pub(crate) fn waiting_at_agent(&self, agent: i64) -> Result<u64, Fault> {
+        // queued runs of an agent
+        self.one(
+            "SELECT count(*) AS n FROM run WHERE agent = :agent AND status = 'queued'",
+            named_params! {":agent": agent},
+            |row| number(row, "n"),
         )
     }
 
@@ -382,6 +400,16 @@ impl Store {
         )? > 0)
     }
 
+    /// Counts what a run put on record; the sum so far.
+    pub(crate) fn count_said(&self, id: &RunId, bytes: usize) -> Result<u64, Fault> {
+        // count said
+        self.one(
+            "UPDATE run SET said_bytes = said_bytes + :bytes WHERE id = :id RETURNING said_bytes",
+            named_params! {":id": id, ":bytes": i64::try_from(bytes).unwrap_or(i64::MAX)},
+            |row| number(row, "said_bytes"),
+        )
+    }
+
     pub(crate) fn set_link_seq(&self, id: &RunId, seq: u64) -> Result<(), Fault> {
         // link sequence
         self.change(
@@ -432,13 +460,14 @@ impl Store {
         )
     }
 
-    pub(crate) fn due_providers(&self, now: Moment) -> Result<Vec<(PublicKey, LinkId)>, Fault> {
-        // providers with a queued run that may be offered again
+    /// Every other change offers by itself; a retry becomes due by time alone.
+    pub(crate) fn due_providers(&self, now: Moment) -> Result<Vec<PublicKey>, Fault> {
+        // providers with a declined run that may be offered again
         self.all(
-            "SELECT DISTINCT agent.provider, agent.link FROM run JOIN agent ON agent.id = run.agent
-             WHERE run.status = 'queued' AND run.retry_at <= :now AND agent.link IS NOT NULL",
+            "SELECT DISTINCT agent.provider FROM run JOIN agent ON agent.id = run.agent
+             WHERE run.status = 'queued' AND run.retry_at > 0 AND run.retry_at <= :now AND agent.link IS NOT NULL",
             named_params! {":now": secs(now)},
-            |row| Ok((row.get::<_, Key>("provider")?.0, LinkId(row.get("link")?))),
+            |row| Ok(row.get::<_, Key>("provider")?.0),
         )
     }
 
@@ -461,6 +490,18 @@ impl Store {
         self.change(
             "UPDATE run SET lease_until = :until WHERE held = 1",
             named_params! {":until": lease_until as i64},
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn postpone(&self, seconds: u64) -> Result<(), Fault> {
+        // postpone every deadline
+        self.change(
+            "UPDATE run SET offered_at = offered_at + :seconds, lease_until = lease_until + :seconds,
+               settled_at = CASE held WHEN 1 THEN settled_at + :seconds ELSE settled_at END,
+               queued_at = CASE status WHEN 'queued' THEN queued_at + :seconds ELSE queued_at END
+             WHERE held = 1 OR status IN ('queued', 'offering') OR lease_until IS NOT NULL",
+            named_params! {":seconds": seconds as i64},
         )?;
         Ok(())
     }

@@ -219,9 +219,12 @@ CREATE INDEX delegate_authority ON delegate (authority);
 CREATE TABLE ticket (ticket TEXT PRIMARY KEY, burned_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Whose word a reason is; the open calls of a run, found without its answered ones.
+/// Whose word a reason is, how much a run said; retries and open calls, found without
+/// walking through what is neither.
 const V2: &str = "
 ALTER TABLE run ADD COLUMN reason_by_provider INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN said_bytes INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX run_retry ON run (retry_at) WHERE status = 'queued' AND retry_at > 0;
 CREATE INDEX deferred_call_open ON deferred_call (run, position) WHERE answered = 0;
 ";
 

@@ -294,7 +294,9 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
             }
         }),
         Frame::Query(id, asked) => Box::pin(async move {
-            // One at a time over the house: a thread may be large, and readers are few.
+            // Behind what it said before: a provider finds its own words in the history.
+            let _ = app.desk.ask(|_, _| Ok(())).await;
+            // A thread may be large, and readers are few.
             let _turn = QUERIES.acquire().await;
             let read = match asked {
                 Ok((thread, limit)) => app

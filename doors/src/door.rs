@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::{HeaderMap, Method, Uri, header};
-use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use wikala_chain::{AgentName, Fingerprint, PublicKey};
 use wikala_witness::{AgentId, Caller, Code, RunId, ThreadId};
@@ -37,23 +36,21 @@ pub struct Knock {
 }
 
 impl FromRequest<App> for Knock {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         if app.is_closing() && parts.method != Method::GET {
-            return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment").into_response());
+            return Err(Problem::door(Door::ShuttingDown, "house: closing, try again in a moment"));
         }
         let peer =
             parts.extensions.get::<ConnectInfo<SocketAddr>>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0.ip());
         let body = match Limited::new(body, BODY).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(
-                    Problem::door(Door::TooLarge, format!("body: more than {BODY} bytes, send less")).into_response()
-                );
+                return Err(Problem::door(Door::TooLarge, format!("body: more than {BODY} bytes, send less")));
             }
-            Err(_) => return Err(Problem::door(Door::BodyMalformed, "body: ended before its end").into_response()),
+            Err(_) => return Err(Problem::door(Door::BodyMalformed, "body: ended before its end")),
         };
         Ok(Knock { method: parts.method, uri: parts.uri, headers: parts.headers, peer, body })
     }

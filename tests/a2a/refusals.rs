@@ -129,8 +129,7 @@ async fn what_is_no_message_opens_nothing() {
     assert_eq!(code(&nobody.call("GetTask", json!({ "id": "x" })).await), "agent-unknown");
 
     let large = message(&"x".repeat(4 * 1024 * 1024), json!({}), json!({}));
-    let (status, answer) = caller.http.post_json(&caller.url, &large, &[("a2a-version", "1.0")]).await.unwrap();
-    assert_eq!((status.as_u16(), answer["error"]["code"].as_str()), (413, Some("too-large")));
+    assert_eq!(code(&caller.call("SendMessage", large).await), "too-large");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use wikala_chain::{AgentName, SigningKey};
 use wikala_doors::desk::Clock;
-use wikala_doors::house::{self, Admission, App, Settings, ToLink};
+use wikala_doors::house::{self, Admission, App, Gateway, Settings, ToLink};
 use wikala_witness::{AgentId, Delivery, Dialect, Fact, LinkId, Policy, Registration, RunId, Verdict, Words};
 
 /// The first moment of every test, unix seconds.
@@ -35,20 +35,25 @@ impl TestHouse {
 
     /// With a comment on streams that were idle that long.
     pub async fn commenting(policy: Policy, keep_alive: Duration) -> Self {
-        Self::built(policy, Admission::Open, keep_alive).await
+        Self::built(policy, Admission::Open, keep_alive, None).await
     }
 
     /// With an admission list.
     pub async fn admitting(policy: Policy, admission: Admission) -> Self {
-        Self::built(policy, admission, Duration::from_secs(15)).await
+        Self::built(policy, admission, Duration::from_secs(15), None).await
     }
 
-    async fn built(policy: Policy, admission: Admission, keep_alive: Duration) -> Self {
+    /// With a gateway that vouches for presenters.
+    pub async fn behind(policy: Policy, gateway: Gateway) -> Self {
+        Self::built(policy, Admission::Open, Duration::from_secs(15), Some(gateway)).await
+    }
+
+    async fn built(policy: Policy, admission: Admission, keep_alive: Duration, gateway: Option<Gateway>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let clock = Arc::new(AtomicU64::new(START));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let settings = Settings { public_url: url.clone(), policy, admission, keep_alive, gateway: None };
+        let settings = Settings { public_url: url.clone(), policy, admission, keep_alive, gateway };
         let key = Arc::new(SigningKey::from_seed([0xB6; 32]));
         let opened =
             house::open(&dir.path().join("wikala.db"), key, settings, Clock::Hand(clock.clone())).expect("a record");
@@ -63,6 +68,11 @@ impl TestHouse {
 
     pub fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
+    }
+
+    /// The file the record is in.
+    pub fn file(&self) -> std::path::PathBuf {
+        self.dir.path().join("wikala.db")
     }
 
     /// Says that the house closes.
@@ -120,6 +130,11 @@ impl Puppet {
                 ToLink::Close(why) => panic!("closed: {why}"),
             }
         }
+    }
+
+    /// Nothing was said to it that it has not taken.
+    pub fn was_told_nothing(&mut self) -> bool {
+        self.told.try_recv().is_err()
     }
 
     /// Waits until it is asked to stop a run.

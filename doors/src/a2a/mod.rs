@@ -20,6 +20,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use crate::answer::Problem;
 use crate::door::Knock;
 use crate::house::App;
 
@@ -33,6 +34,14 @@ pub fn routes() -> Router<App> {
         .route("/a2a/{provider}/{name}/.well-known/agent-card.json", get(card::card))
 }
 
-async fn call(State(app): State<App>, Path((provider, name)): Path<(String, String)>, knock: Knock) -> Response {
-    rpc::call(app, &provider, &name, knock).await
+async fn call(
+    State(app): State<App>,
+    Path((provider, name)): Path<(String, String)>,
+    knock: Result<Knock, Problem>,
+) -> Response {
+    match knock {
+        Ok(knock) => rpc::call(app, &provider, &name, knock).await,
+        // Too large to be read, or nobody reads any more: told in the caller's protocol too.
+        Err(problem) => rpc::unread(problem),
+    }
 }

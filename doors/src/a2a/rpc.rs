@@ -11,7 +11,7 @@ use super::card::EXTENSION_INTERJECTION;
 use super::fields::Fields;
 use super::refused::Refused;
 use super::{send, stream, tasks};
-use crate::answer::{A2a, Door, Method};
+use crate::answer::{A2a, Door, Method, Problem};
 use crate::bag::URN;
 use crate::door::{Knock, agent};
 use crate::house::App;
@@ -77,6 +77,13 @@ pub(super) async fn call(app: App, provider: &str, name: &str, knock: Knock) -> 
     if let Some(extensions) = extensions {
         response.headers_mut().insert(EXTENSION_HEADERS[0], extensions);
     }
+    response
+}
+
+/// Answers a request whose body was not read, so nobody knows its id.
+pub(super) fn unread(problem: Problem) -> Response {
+    let mut response = whole(error_frame("null", &Refused::from(problem).error(Method::Other)));
+    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(VERSION));
     response
 }
 

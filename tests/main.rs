@@ -11,5 +11,6 @@ mod link;
 mod process;
 mod readme;
 mod record;
+mod refusals;
 mod smoke;
 mod vectors;

@@ -283,7 +283,7 @@ impl From<No> for Problem {
             No::Fault(fault) => {
                 tracing::error!(%fault, "the record failed");
                 // The details are the operator's; the caller learns that nothing happened.
-                Problem::door(Door::CannotRecord, "record: cannot be written now, nothing happened, try again")
+                Problem::door(Door::CannotRecord, "record: cannot be read or written now, nothing happened, try again")
             }
         }
     }

@@ -16,12 +16,12 @@ mod tasks;
 mod words;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::answer::Problem;
-use crate::door::Knock;
+use crate::door::{Knock, Route};
 use crate::house::App;
 
 pub use card::EXTENSION_INTERJECTION;
@@ -36,7 +36,7 @@ pub fn routes() -> Router<App> {
 
 async fn call(
     State(app): State<App>,
-    Path((provider, name)): Path<(String, String)>,
+    Route((provider, name)): Route<(String, String)>,
     knock: Result<Knock, Problem>,
 ) -> Response {
     match knock {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wikala_witness::{Fact, RunId};
 
-use super::stage::{Stage, cancel, certificate, head, message, provider, resolve, session, stranger};
+use super::stage::{Paused, Stage, cancel, certificate, head, message, provider, resolve, session, stranger};
 use super::table::{Ask, Table};
 use crate::agui;
 
@@ -107,9 +107,9 @@ pub async fn cancels(table: &mut Table) {
         }
     }
     table.must(stage.puppet.was_told_nothing(), "a stop that was refused was told to the agent");
-    // A stop that stopped one round is none for the next.
-    let stop = json!({ "cancel": cancel(&head(), live.run.as_str(), now) });
-    let [task, ours] = stage.cancels(live.run.as_str(), stop);
+    let stop = |paused: &Paused| json!({ "cancel": cancel(&head(), paused.run.as_str(), now) });
+    let stopped = stop(&live);
+    let [task, ours] = stage.cancels(live.run.as_str(), stopped);
     assert_eq!(task.send(&stage).await.expect("taken").0, 200);
     stage.puppet.asked_to_stop().await;
     stage.puppet.ends(&live.run).await;
@@ -117,6 +117,16 @@ pub async fn cancels(table: &mut Table) {
     let ended = stage.cancels(live.run.as_str(), again);
     table.refused(&stage, "run-ended", "stopped before", ended).await;
     assert_eq!(ours.send(&stage).await.expect("a repeat").0, 200);
+    // A stop that stopped one round is none for the next: asked to stop, it asked back.
+    let mut round = stage.running().await;
+    let [task, _] = stage.cancels(round.run.as_str(), stop(&round));
+    assert_eq!(task.send(&stage).await.expect("taken").0, 200);
+    stage.puppet.asked_to_stop().await;
+    stage.asks(&mut round, &["c"]).await;
+    let act = stage.act(&head(), &round.run);
+    stage.answered(&round, &act).await;
+    let spent = stage.cancels(round.run.as_str(), stop(&round));
+    table.refused(&stage, "act-spent", "spent on the round before", spent).await;
 }
 
 /// What an act is told that comes second, or when nothing is asked.

@@ -76,7 +76,7 @@ fn record(code: Record) -> Met {
             [Some("its callers give runs no ids"), HERE, Some("nothing is said to an agent on our routes")]
         }
         Record::RegistrationMalformed => {
-            const LINK: Option<&str> = Some("said to a provider on its link, see tests/link");
+            const LINK: Option<&str> = Some("said to a provider on its link, see tests/link/handshake.rs");
             [LINK, LINK, LINK]
         }
     }

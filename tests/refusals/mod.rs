@@ -36,6 +36,7 @@ async fn every_code_at_every_door_it_has_and_nothing_on_record_moves() {
     limits::a_closing_house(&mut table).await;
     policies::bound_answers(&mut table).await;
     policies::optional_presenters(&mut table).await;
+    policies::reads_by_parties(&mut table).await;
     policies::gateway(&mut table).await;
     table.close();
 }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use wikala_certs::{Moment, Proof};
 use wikala_chain::{PublicKey, VerifiedChain};
 use wikala_doors::house::Gateway;
-use wikala_witness::{AnswerPolicy, Fact, Policy, PresenterPolicy};
+use wikala_witness::{AnswerPolicy, Fact, Policy, PresenterPolicy, ReadPolicy};
 
 use super::acts::calls;
-use super::stage::{Stage, head, message, stranger};
+use super::stage::{Stage, head, message, nobody, stranger};
 use super::table::{Ask, Table};
 use crate::a2a::{at_once, value};
 use crate::agui;
@@ -89,6 +89,41 @@ pub async fn optional_presenters(table: &mut Table) {
         table.refused(&stage, "presenter-proof", "signed for another target", [ask]).await;
     }
     table.must(stage.puppet.was_told_nothing(), "a wrong proof was told to the agent");
+}
+
+/// `--reads parties`: what is there is told in the words of what never was.
+pub async fn reads_by_parties(table: &mut Table) {
+    let mut stage = Stage::with(Policy { reads: ReadPolicy::Parties, ..Policy::default() }).await;
+    let bound = stage.paused(&["a", "b"]).await;
+    let (run, thread) = (bound.run.as_str().to_owned(), bound.thread.clone());
+    let reads = |run: &str, thread: &str| {
+        let task = json!({ "id": run });
+        let runs = [
+            stage.a2a("GetTask", task.clone()),
+            stage.a2a("SubscribeToTask", task),
+            stage.get(&format!("/v1/runs/{run}")),
+            stage.get(&format!("/v1/runs/{run}/events")),
+        ];
+        (runs, [stage.get(&format!("/threads/{thread}")), stage.get(&format!("/threads/{thread}/tree"))])
+    };
+    let (runs, threads) = reads(&run, &thread);
+    table.refused(&stage, "run-unknown", "nobody reads", runs.clone()).await;
+    table.refused(&stage, "thread-unknown", "nobody reads", threads.clone()).await;
+    let (none, nowhere) = reads(&nobody("run"), &nobody("thread"));
+    for (there, never) in runs.iter().chain(&threads).zip(none.iter().chain(&nowhere)) {
+        let [said, words] = [there, never].map(|ask| ask.clone().signed(&stage, &stranger()));
+        let said = said.send(&stage).await.expect("a no").2.to_string();
+        let words = words.send(&stage).await.expect("a no").2.to_string();
+        let words = words.replace(&nobody("run"), &run).replace(&nobody("thread"), &thread);
+        table.must(said == words, &format!("{}: {said} instead of {words}", there.name));
+    }
+    let signed = |asks: &[Ask]| asks.iter().map(|ask| ask.clone().signed(&stage, &stranger())).collect::<Vec<_>>();
+    table.refused(&stage, "run-unknown", "an outsider reads", signed(&runs)).await;
+    table.refused(&stage, "thread-unknown", "an outsider reads", signed(&threads)).await;
+    for ask in runs.into_iter().chain(threads) {
+        let (status, _, body) = ask.signed(&stage, &head()).send(&stage).await.expect("an answer");
+        assert!(status == 200 && body["error"].is_null(), "its head may read: {body}");
+    }
 }
 
 fn trusted(network: [u8; 4]) -> Gateway {

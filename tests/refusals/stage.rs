@@ -115,9 +115,14 @@ impl Stage {
     /// A run of the head's that waits for these.
     pub async fn paused(&mut self, ids: &[&str]) -> Paused {
         let mut paused = self.running().await;
-        self.puppet.asks(&paused.run, ids).await;
-        paused.ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        self.asks(&mut paused, ids).await;
         paused
+    }
+
+    /// The agent of this run stops and asks for these.
+    pub async fn asks(&self, run: &mut Paused, ids: &[&str]) {
+        self.puppet.asks(&run.run, ids).await;
+        run.ids = ids.iter().map(|id| (*id).to_owned()).collect();
     }
 
     /// The head answers, and the agent goes on.

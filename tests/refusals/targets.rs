@@ -24,7 +24,8 @@ pub async fn unknown(table: &mut Table) {
         let [told, streamed, run] = stage.speaks(json!({}));
         let threads = stage.post(&format!("/threads/{agent}"), json!({}));
         let there = |ask: Ask, door: &str| Ask { path: format!("/{door}/{agent}"), ..ask };
-        let asks = [there(told, "a2a"), there(streamed, "a2a"), there(run, "agui"), threads];
+        let card = card(&stage, &agent);
+        let asks = [there(told, "a2a"), there(streamed, "a2a"), card, there(run, "agui"), threads];
         table.refused(&stage, "agent-unknown", why, asks).await;
     }
 
@@ -89,6 +90,10 @@ pub async fn unknown(table: &mut Table) {
     table.must(stage.puppet.was_told_nothing(), "a stray request was told to the agent");
 }
 
+fn card(stage: &Stage, agent: &str) -> Ask {
+    stage.raw(At::A2a, Method::GET, &format!("/a2a/{agent}/.well-known/agent-card.json"), None)
+}
+
 /// A run of another agent must not be told from one that never was: word for word the
 /// same, but for the id.
 #[tokio::test]
@@ -146,7 +151,8 @@ pub async fn fingerprints(table: &mut Table) {
     let [told, streamed, run] = stage.speaks(stage.bag(&head()));
     let there = |ask: Ask, door: &str| Ask { path: format!("/{door}/{fingerprint}/ask"), ..ask };
     let threads = stage.post(&format!("/threads/{fingerprint}/ask"), json!({}));
-    let asks = [there(told, "a2a"), there(streamed, "a2a"), there(run, "agui"), threads];
+    let card = card(&stage, &format!("{fingerprint}/ask"));
+    let asks = [there(told, "a2a"), there(streamed, "a2a"), card, there(run, "agui"), threads];
     table.refused(&stage, "fingerprint-ambiguous", "two keys of one", asks).await;
     // By its whole key it is who it was.
     let whole = stage.post(&format!("/threads/{}/ask", stage.agent.provider), json!({}));

@@ -28,6 +28,10 @@ pub async fn bound_answers(table: &mut Table) {
         let asks = stage.answers(&paused, paused.entries("yes"), bag);
         table.refused(&stage, "answer-form", why, asks).await;
     }
+    // In an entry's metadata it is the same act.
+    let signed = |id: &str| agui::with(agui::entry(id, "yes"), json!({ "metadata": stage.act(&head(), &paused.run) }));
+    let [_, _, resume, _] = stage.answers(&paused, json!([signed("a"), signed("b")]), json!({}));
+    table.refused(&stage, "answer-form", "a plain act in entries", [resume]).await;
     let act = stage.act(&head(), &called.run);
     table.refused(&stage, "answer-form", "a plain act", calls(&stage, &called.thread, act)).await;
     table.must(stage.puppet.was_told_nothing(), "an unbound answer was told to the agent");

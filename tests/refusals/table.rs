@@ -99,13 +99,13 @@ impl Table {
             let said = ask.send(stage).await;
             let judged = said.and_then(|(status, headers, body)| shape(&ask, code, status, &headers, &body));
             if let Err(fact) = judged {
-                self.wrong.push(format!("{code} at {:?}, {} ({why}): {fact}", ask.at, ask.name));
+                self.note(format!("{code} at {:?}, {} ({why}): {fact}", ask.at, ask.name));
             }
             let after = stage.record();
             for name in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
                 if before.get(name) != after.get(name) {
                     let now = after.get(name);
-                    self.wrong.push(format!("{code} at {:?}, {} ({why}): {name} moved to {now:?}", ask.at, ask.name));
+                    self.note(format!("{code} at {:?}, {} ({why}): {name} moved to {now:?}", ask.at, ask.name));
                 }
             }
             self.cases += 1;
@@ -116,8 +116,14 @@ impl Table {
     /// Something else about a case that is not as it must be.
     pub fn must(&mut self, holds: bool, what: &str) {
         if !holds {
-            self.wrong.push(what.to_owned());
+            self.note(what.to_owned());
         }
+    }
+
+    /// Said at once too: a later scene may not get as far as the end.
+    fn note(&mut self, wrong: String) {
+        println!("{wrong}");
+        self.wrong.push(wrong);
     }
 
     /// Every code has a case at every door it claims, and at no other.

@@ -12,5 +12,6 @@ mod link;
 mod process;
 mod readme;
 mod record;
+mod refusals;
 mod smoke;
 mod vectors;

@@ -21,7 +21,7 @@ impl ChainError {
 
     /// The stable code clients and vectors compare, for instance `hop-broken-link`.
     pub fn code(&self) -> &'static str {
-        self.flaw.code()
+        self.flaw.code().as_str()
     }
 
     /// The hop that was refused, counted from 0; `None` when it is the list itself.
@@ -84,27 +84,72 @@ pub(crate) enum Flaw {
     WrongSuccessor { signer: Fingerprint, target: Fingerprint },
 }
 
+/// One list makes the codes, their words on the wire and [`ChainError::CODES`]; a
+/// flaw has one of these and no other.
+macro_rules! codes {
+    ($($name:ident = $text:literal,)+) => {
+        #[derive(Debug, Clone, Copy)]
+        enum Code {
+            $($name,)+
+        }
+
+        impl Code {
+            fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$name => $text,)+
+                }
+            }
+        }
+
+        impl ChainError {
+            /// Every code there is.
+            pub const CODES: &[&'static str] = &[$($text,)+];
+        }
+    };
+}
+
+codes! {
+    ChainNotAList = "chain-not-a-list",
+    ChainEmpty = "chain-empty",
+    ChainTooLong = "chain-too-long",
+    HopNotAString = "hop-not-a-string",
+    HopTooLarge = "hop-too-large",
+    HopNotJws = "hop-not-jws",
+    HopBase64 = "hop-base64",
+    HopHeader = "hop-header",
+    HopJson = "hop-json",
+    HopDuplicateKey = "hop-duplicate-key",
+    HopClaims = "hop-claims",
+    HopRegisteredClaim = "hop-registered-claim",
+    HopKey = "hop-key",
+    HopWeakKey = "hop-weak-key",
+    HopSignature = "hop-signature",
+    HopBrokenLink = "hop-broken-link",
+    HopWitnessAsParty = "hop-witness-as-party",
+    HopWrongSuccessor = "hop-wrong-successor",
+}
+
 impl Flaw {
-    fn code(&self) -> &'static str {
+    fn code(&self) -> Code {
         match self {
-            Flaw::NotAList => "chain-not-a-list",
-            Flaw::Empty => "chain-empty",
-            Flaw::TooLong => "chain-too-long",
-            Flaw::NotAString => "hop-not-a-string",
-            Flaw::TooLarge(_) => "hop-too-large",
-            Flaw::NotJws(_) => "hop-not-jws",
-            Flaw::Base64(_) => "hop-base64",
-            Flaw::Header => "hop-header",
-            Flaw::Json(_) => "hop-json",
-            Flaw::DuplicateKey(_) => "hop-duplicate-key",
-            Flaw::Claims(_) => "hop-claims",
-            Flaw::RegisteredClaim(_) => "hop-registered-claim",
-            Flaw::Key => "hop-key",
-            Flaw::WeakKey => "hop-weak-key",
-            Flaw::Signature(_) => "hop-signature",
-            Flaw::NotFirst | Flaw::BrokenLink(_) => "hop-broken-link",
-            Flaw::WitnessAsParty(_) => "hop-witness-as-party",
-            Flaw::WrongSuccessor { .. } => "hop-wrong-successor",
+            Flaw::NotAList => Code::ChainNotAList,
+            Flaw::Empty => Code::ChainEmpty,
+            Flaw::TooLong => Code::ChainTooLong,
+            Flaw::NotAString => Code::HopNotAString,
+            Flaw::TooLarge(_) => Code::HopTooLarge,
+            Flaw::NotJws(_) => Code::HopNotJws,
+            Flaw::Base64(_) => Code::HopBase64,
+            Flaw::Header => Code::HopHeader,
+            Flaw::Json(_) => Code::HopJson,
+            Flaw::DuplicateKey(_) => Code::HopDuplicateKey,
+            Flaw::Claims(_) => Code::HopClaims,
+            Flaw::RegisteredClaim(_) => Code::HopRegisteredClaim,
+            Flaw::Key => Code::HopKey,
+            Flaw::WeakKey => Code::HopWeakKey,
+            Flaw::Signature(_) => Code::HopSignature,
+            Flaw::NotFirst | Flaw::BrokenLink(_) => Code::HopBrokenLink,
+            Flaw::WitnessAsParty(_) => Code::HopWitnessAsParty,
+            Flaw::WrongSuccessor { .. } => Code::HopWrongSuccessor,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Our own routes for acts: answer a paused run, stop a run, record a certificate.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::json;
@@ -12,7 +12,7 @@ use wikala_witness::{Answer, Caller, Dialect, ItemKind, Lane, Reply, ReplyItem, 
 
 use crate::answer::{Door, Problem};
 use crate::bag::Bag;
-use crate::door::{Knock, run_id};
+use crate::door::{Knock, Route, run_id};
 use crate::house::App;
 
 /// The routes of this file.
@@ -53,7 +53,7 @@ fn malformed(sentence: impl Into<String>) -> Problem {
 
 /// `POST /v1/runs/{id}/answer`: `{"answer", "asks", "form", "resolution"?, "delegation"?}`.
 /// The one lane where an act can bind the asks and the answer it is for.
-async fn answer(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+async fn answer(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
     let run = run_id(&id)?;
     let body = Body::read(&knock, &["answer", "asks", "form", "resolution", "delegation"])?;
     let text = body.text("answer")?.ok_or_else(|| malformed("answer: missing, send the answer as a string"))?;
@@ -122,7 +122,7 @@ fn item(id: &str, payload: Option<&str>) -> ReplyItem {
 }
 
 /// `POST /v1/runs/{id}/cancel`: `{"cancel"?, "delegation"?}`.
-async fn cancel(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+async fn cancel(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
     let run = run_id(&id)?;
     let body =
         if knock.body.is_empty() { Body(RawObject::new()) } else { Body::read(&knock, &["cancel", "delegation"])? };

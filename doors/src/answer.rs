@@ -8,24 +8,47 @@ use wikala_certs::{ActError, CertError, PresenterError, ProofError};
 use wikala_chain::{ChainError, JsonError};
 use wikala_witness::{Code as Record, No, Winner};
 
-/// Codes of the doors themselves; the witness and the chain have their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each name is its own code in kebab-case
-pub enum Door {
-    BodyMalformed,
-    BodyDuplicateKey,
-    ProofMalformed,
-    CertificateMalformed,
-    ActSignature,
-    CertificateSignature,
-    NotAdmitted,
-    TooLarge,
-    MediaType,
-    RateLimited,
-    CannotRecord,
-    ShuttingDown,
-    RouteUnknown,
-    MethodNotAllowed,
+/// One list makes the codes, their words on the wire and [`Door::ALL`], so that none
+/// of the three can forget what another has.
+macro_rules! codes {
+    ($($name:ident = $text:literal,)+) => {
+        /// Codes of the doors themselves; the witness and the chain have their own.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs)] // each name is its own code in kebab-case
+        pub enum Door {
+            $($name,)+
+        }
+
+        impl Door {
+            /// Every code there is.
+            pub const ALL: &[Door] = &[$(Door::$name,)+];
+
+            /// The code as it goes over the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Door::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    BodyMalformed = "body-malformed",
+    BodyDuplicateKey = "body-duplicate-key",
+    ProofMalformed = "proof-malformed",
+    CertificateMalformed = "certificate-malformed",
+    ActSignature = "act-signature",
+    CertificateSignature = "certificate-signature",
+    NotAdmitted = "not-admitted",
+    TooLarge = "too-large",
+    MediaType = "media-type",
+    RateLimited = "rate-limited",
+    CannotRecord = "cannot-record",
+    ShuttingDown = "shutting-down",
+    RouteUnknown = "route-unknown",
+    MethodNotAllowed = "method-not-allowed",
 }
 
 /// A stable code, whoever coined it.
@@ -46,22 +69,7 @@ impl Code {
         match self {
             Code::Chain(code) => code,
             Code::Record(code) => code.as_str(),
-            Code::Door(door) => match door {
-                Door::BodyMalformed => "body-malformed",
-                Door::BodyDuplicateKey => "body-duplicate-key",
-                Door::ProofMalformed => "proof-malformed",
-                Door::CertificateMalformed => "certificate-malformed",
-                Door::ActSignature => "act-signature",
-                Door::CertificateSignature => "certificate-signature",
-                Door::NotAdmitted => "not-admitted",
-                Door::TooLarge => "too-large",
-                Door::MediaType => "media-type",
-                Door::RateLimited => "rate-limited",
-                Door::CannotRecord => "cannot-record",
-                Door::ShuttingDown => "shutting-down",
-                Door::RouteUnknown => "route-unknown",
-                Door::MethodNotAllowed => "method-not-allowed",
-            },
+            Code::Door(door) => door.as_str(),
         }
     }
 
@@ -282,7 +290,7 @@ impl From<No> for Problem {
             No::Fault(fault) => {
                 tracing::error!(%fault, "the record failed");
                 // The details are the operator's; the caller learns that nothing happened.
-                Problem::door(Door::CannotRecord, "record: cannot be written now, nothing happened, try again")
+                Problem::door(Door::CannotRecord, "record: cannot be read or written now, nothing happened, try again")
             }
         }
     }

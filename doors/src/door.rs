@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, FromRequest, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, Uri, header};
 use http_body_util::{BodyExt, Limited};
 use wikala_chain::{AgentName, Fingerprint, PublicKey};
@@ -62,6 +63,20 @@ impl FromRequest<App> for Knock {
             }
         };
         Ok(Knock { method: parts.method, uri: parts.uri, headers: parts.headers, peer, tcp, body })
+    }
+}
+
+/// What the route names: [`Path`] with a no of ours. A segment that is not UTF-8 once
+/// decoded (`%ff`) names nothing here.
+#[derive(Debug)]
+pub struct Route<T>(pub T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for Route<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let unread = |_| Problem::door(Door::RouteUnknown, "route: not UTF-8, GET /.well-known/wikala.json lists them");
+        Path::from_request_parts(parts, state).await.map(|Path(named)| Route(named)).map_err(unread)
     }
 }
 

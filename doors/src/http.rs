@@ -59,7 +59,7 @@ pub fn router(app: App) -> Router {
 }
 
 async fn another_method() -> Response {
-    Problem::door(Door::MethodNotAllowed, "route: takes another method").into_response()
+    Problem::door(Door::MethodNotAllowed, "route: takes another method, `Allow` names those it takes").into_response()
 }
 
 /// Ready: the record answers, the desk answers, and the house is not closing.

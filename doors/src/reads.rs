@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use wikala_chain::PublicKey;
 use wikala_witness::{AgentId, Entry, ItemKind, RunView, TreeNode};
 
 use crate::answer::{Door, Problem};
-use crate::door::{Knock, agent, run_id, thread_id};
+use crate::door::{Knock, Route, agent, run_id, thread_id};
 use crate::fanout::Tail;
 use crate::house::App;
 use crate::sse;
@@ -81,10 +81,7 @@ async fn well_known(State(app): State<App>) -> Response {
 const AGENTS: u64 = 1000;
 
 /// `GET /agents?after=&limit=`: the roster, a page at a time; `next` begins the next one.
-async fn roster(
-    State(app): State<App>,
-    Query(query): Query<BTreeMap<String, String>>,
-) -> Result<Response, Problem> {
+async fn roster(State(app): State<App>, Query(query): Query<BTreeMap<String, String>>) -> Result<Response, Problem> {
     let now = app.desk.now();
     let number = |name: &str, default: u64| match query.get(name).map(|text| text.parse::<u64>()) {
         None => Ok(default),
@@ -125,7 +122,7 @@ async fn roster(
 /// `POST /threads/{provider}/{name}`: a thread ahead of its first run.
 async fn open_thread(
     State(app): State<App>,
-    Path((provider, name)): Path<(String, String)>,
+    Route((provider, name)): Route<(String, String)>,
     knock: Knock,
 ) -> Result<Response, Problem> {
     let agent = agent(&app, &provider, &name).await?;
@@ -134,7 +131,7 @@ async fn open_thread(
     Ok((axum::http::StatusCode::CREATED, axum::Json(json!({ "threadId": thread.as_str() }))).into_response())
 }
 
-async fn thread(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+async fn thread(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
     let id = thread_id(&id)?;
     let viewer = knock.viewer(&app).await?;
     let view = app.readers.read(move |reader| reader.thread(&id, viewer)).await?;
@@ -153,7 +150,7 @@ async fn thread(State(app): State<App>, Path(id): Path<String>, knock: Knock) ->
 /// `GET /threads/{id}/tree`, filtered by segment for whoever looks.
 async fn tree(
     State(app): State<App>,
-    Path((id, what)): Path<(String, String)>,
+    Route((id, what)): Route<(String, String)>,
     knock: Knock,
 ) -> Result<Response, Problem> {
     if what != "tree" {
@@ -165,7 +162,7 @@ async fn tree(
     Ok(axum::Json(tree_words(&node)).into_response())
 }
 
-async fn run(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Result<Response, Problem> {
+async fn run(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
     let id = run_id(&id)?;
     let viewer = knock.viewer(&app).await?;
     let view = app.readers.read(move |reader| reader.run(&id, viewer)).await?;
@@ -177,7 +174,7 @@ async fn run(State(app): State<App>, Path(id): Path<String>, knock: Knock) -> Re
 /// events named `wikala`. The stream ends when the run has ended.
 async fn events(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Route(id): Route<String>,
     Query(query): Query<BTreeMap<String, String>>,
     knock: Knock,
 ) -> Result<Response, Problem> {

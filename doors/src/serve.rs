@@ -72,7 +72,8 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         .map_err(|no| Failure::environment(format!("record: recovery failed ({no})")))?;
     let time = tokio::spawn(app.desk.clone().keep_time());
     let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
-    let serving = tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace.mul_f32(0.8)));
+    let serving =
+        tokio::spawn(http::serve(app.clone(), listener, opened.close.subscribe(), config.shutdown_grace.mul_f32(0.8)));
     tracing::info!(listen = %bound, public_url = %app.settings.public_url, witness = %app.public_key().fingerprint(), "open");
 
     let mut desk_ended = opened.desk_ended;

@@ -14,7 +14,7 @@ use crate::house::{Puppet, TestHouse};
 
 /// A caller's end of the door.
 #[derive(Clone)]
-struct Caller {
+pub(crate) struct Caller {
     http: Client,
     url: String,
     base: String,
@@ -23,7 +23,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn of(house: &TestHouse, agent: &AgentId) -> Self {
+    pub(crate) fn of(house: &TestHouse, agent: &AgentId) -> Self {
         let url = format!("{}/a2a/{}/{}", house.url, agent.provider, agent.name.as_str());
         Caller {
             http: Client::new(),
@@ -35,7 +35,7 @@ impl Caller {
     }
 
     /// A whole answer: the envelope.
-    async fn call(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": "x", "method": method, "params": params });
         let (status, answer) = self.http.post_json(&self.url, &body, &[("a2a-version", "1.0")]).await.unwrap();
         assert_eq!(status, 200, "{answer}");
@@ -43,7 +43,7 @@ impl Caller {
     }
 
     /// The task of an answer that must be one.
-    async fn task(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn task(&self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params).await;
         assert!(answer.get("error").is_none(), "{answer:#}");
         answer["result"].get("task").cloned().unwrap_or_else(|| answer["result"].clone())
@@ -68,53 +68,53 @@ impl Caller {
     }
 
     /// A chain of one hop, presented here, to this agent, once.
-    fn bag(&self, key: &SigningKey, now: u64) -> Value {
+    pub(crate) fn bag(&self, key: &SigningKey, now: u64) -> Value {
         self.bag_of(key, &VerifiedChain::start(key), now)
     }
 
-    fn bag_of(&self, key: &SigningKey, chain: &VerifiedChain, now: u64) -> Value {
+    pub(crate) fn bag_of(&self, key: &SigningKey, chain: &VerifiedChain, now: u64) -> Value {
         json!({ "actorChain": chain.tokens().collect::<Vec<_>>(), "presenter": self.presenter(key, chain, now) })
     }
 
-    fn presenter(&self, key: &SigningKey, chain: &VerifiedChain, now: u64) -> Value {
+    pub(crate) fn presenter(&self, key: &SigningKey, chain: &VerifiedChain, now: u64) -> Value {
         let AgentId { provider, name } = &self.agent;
         let tip = Some(chain.tip());
         value(&Proof::present(key, &self.witness, provider, name, tip, &nonce(), Moment::from_secs(now)))
     }
 }
 
-fn value(proof: &Proof) -> Value {
+pub(crate) fn value(proof: &Proof) -> Value {
     serde_json::from_str(&proof.to_json()).unwrap()
 }
 
-fn resolve(key: &SigningKey, run: &str, at: u64) -> Value {
+pub(crate) fn resolve(key: &SigningKey, run: &str, at: u64) -> Value {
     value(&Proof::resolve(key, run, Moment::from_secs(at)))
 }
 
-fn cancel(key: &SigningKey, run: &str, at: u64) -> Value {
+pub(crate) fn cancel(key: &SigningKey, run: &str, at: u64) -> Value {
     value(&Proof::cancel(key, run, Moment::from_secs(at)))
 }
 
-fn certificate(authority: &SigningKey, delegate: &SigningKey, expires_at: u64, accepted: bool) -> Value {
+pub(crate) fn certificate(authority: &SigningKey, delegate: &SigningKey, expires_at: u64, accepted: bool) -> Value {
     let issued = SignedCertificate::issue(authority, &delegate.public(), expires_at);
     let issued = if accepted { issued.accept(delegate).unwrap() } else { issued };
     serde_json::from_str(&issued.to_json()).unwrap()
 }
 
-fn head() -> SigningKey {
+pub(crate) fn head() -> SigningKey {
     SigningKey::from_seed([1; 32])
 }
 
-fn stranger() -> SigningKey {
+pub(crate) fn stranger() -> SigningKey {
     SigningKey::from_seed([2; 32])
 }
 
-fn provider() -> SigningKey {
+pub(crate) fn provider() -> SigningKey {
     SigningKey::from_seed([3; 32])
 }
 
 /// A message of one text part, with more members and a bag.
-fn message(text: &str, more: Value, bag: Value) -> Value {
+pub(crate) fn message(text: &str, more: Value, bag: Value) -> Value {
     let mut message = json!({ "messageId": nonce(), "role": "ROLE_USER", "parts": [{ "text": text }] });
     for (name, value) in more.as_object().unwrap() {
         message[name] = value.clone();
@@ -122,7 +122,7 @@ fn message(text: &str, more: Value, bag: Value) -> Value {
     json!({ "message": message, "metadata": bag })
 }
 
-fn at_once(mut params: Value) -> Value {
+pub(crate) fn at_once(mut params: Value) -> Value {
     params["configuration"] = json!({ "returnImmediately": true });
     params
 }
@@ -148,7 +148,7 @@ fn number(answer: &Value) -> i64 {
 
 /// What an agent says, by hand.
 impl Puppet {
-    async fn begins(&self, run: &RunId) {
+    pub(crate) async fn begins(&self, run: &RunId) {
         self.say(run, Fact::Started, r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#).await;
     }
 
@@ -161,13 +161,13 @@ impl Puppet {
         said(json!({ "type": "TEXT_MESSAGE_END", "messageId": message })).await;
     }
 
-    async fn ends(&self, run: &RunId) {
+    pub(crate) async fn ends(&self, run: &RunId) {
         let fact = Fact::Ended { questions: vec![], pending: None, cancelled: false };
         self.say(run, fact, r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#).await;
         self.finish(run).await;
     }
 
-    async fn asks(&self, run: &RunId, ids: &[&str]) {
+    pub(crate) async fn asks(&self, run: &RunId, ids: &[&str]) {
         let text =
             |id: &str| format!(r#"{{"id":"{id}","reason":"input","message":"{id}?","responseSchema":{{"max": 1.0}}}}"#);
         let questions =
@@ -187,7 +187,7 @@ impl Puppet {
     }
 
     /// Takes a run and pauses it.
-    async fn takes_and_asks(&mut self, ids: &[&str]) -> RunId {
+    pub(crate) async fn takes_and_asks(&mut self, ids: &[&str]) -> RunId {
         let run = self.take().await.run;
         self.begins(&run).await;
         self.asks(&run, ids).await;

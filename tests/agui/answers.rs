@@ -334,3 +334,47 @@ async fn the_run_that_spawned_this_one_is_lineage() {
     let tree = scene.house.app.readers.read(move |reader| reader.tree(&root, None)).await.unwrap();
     assert_eq!(tree.children[0].thread.as_str(), child.thread());
 }
+
+/// What an outsider is told never depends on what the thread does: nothing tells a
+/// waiting run from one that goes on, ended, or never asked.
+#[tokio::test]
+async fn an_outsider_is_told_the_same_whatever_the_thread_does() {
+    let mut scene = Scene::open().await;
+    let mut told: Vec<Vec<(u16, String)>> = Vec::new();
+    let waiting = scene.paused("waits", scene.bag(&head()), &[STARTED, &asking(&["q"])]).await;
+    let ended = scene.paused("ended", scene.bag(&head()), &[STARTED, FINISHED]).await;
+    let running = {
+        scene.post(&body("runs", "r", scene.bag(&head()))).await;
+        let run = scene.puppet.take().await.run;
+        scene.say(&run, STARTED).await;
+        run
+    };
+    for run in [waiting, ended, running] {
+        let thread = scene.view(&run).await.thread.as_str().to_owned();
+        let forged = and(json!({}), "resolution", scene.resolution(&stranger(), &run));
+        let mut claimed = scene.resolution(&stranger(), &run);
+        claimed["publicKey"] = head().public().to_hex().into();
+        let mut answers = Vec::new();
+        for bag in [json!({}), scene.bag(&stranger()), forged, and(json!({}), "resolution", claimed)] {
+            let command = and(bag.clone(), "command", json!({ "resume": "yes" }));
+            for said in [
+                resume(&thread, "o1", bag.clone(), json!([])),
+                resume(&thread, "o2", bag.clone(), json!([entry("q", "yes")])),
+                resume(&thread, "o3", bag, json!([entry("q9", "yes")])),
+                body(&thread, "o4", command),
+            ] {
+                let got = scene.post(&said).await;
+                let status = got.status;
+                let text = got.text().await;
+                assert!(!text.contains("run_"), "an id of somebody else's run: {text}");
+                answers.push((status, text.replace(&thread, "thread")));
+            }
+        }
+        told.push(answers);
+    }
+    assert_eq!(told[0], told[1]);
+    assert_eq!(told[0], told[2]);
+    let codes: std::collections::BTreeSet<String> =
+        told[0].iter().map(|(_, text)| parsed(text)["error"]["code"].as_str().unwrap_or(text).to_owned()).collect();
+    assert_eq!(codes.into_iter().collect::<Vec<_>>(), ["act-required", "act-signature", "not-an-authority"]);
+}

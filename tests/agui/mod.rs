@@ -173,7 +173,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 }
 
 /// An utterance.
-fn body(thread: &str, run: &str, bag: Value) -> Value {
+pub(crate) fn body(thread: &str, run: &str, bag: Value) -> Value {
     json!({
         "threadId": thread, "runId": run, "protocolVersion": "1.0", "state": null,
         "messages": [{ "id": "m1", "role": "user", "content": "hello" }], "tools": [], "context": [],
@@ -182,7 +182,7 @@ fn body(thread: &str, run: &str, bag: Value) -> Value {
 }
 
 /// The same with more members.
-fn with(mut body: Value, members: Value) -> Value {
+pub(crate) fn with(mut body: Value, members: Value) -> Value {
     for (name, value) in members.as_object().expect("members") {
         body[name] = value.clone();
     }
@@ -201,7 +201,7 @@ fn asking(ids: &[&str]) -> String {
     json!({ "type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": outcome }).to_string()
 }
 
-fn entry(id: &str, payload: &str) -> Value {
+pub(crate) fn entry(id: &str, payload: &str) -> Value {
     json!({ "interruptId": id, "status": "resolved", "payload": payload })
 }
 
@@ -212,7 +212,7 @@ fn calling(call: &str) -> [String; 2] {
     ]
 }
 
-fn tool(call: &str, content: &str) -> Value {
+pub(crate) fn tool(call: &str, content: &str) -> Value {
     json!([
         { "id": "m1", "role": "user", "content": "hello" },
         { "id": "m2", "role": "tool", "toolCallId": call, "content": content },

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use wikala_chain::{AgentName, SigningKey};
 use wikala_doors::desk::Clock;
-use wikala_doors::house::{self, Admission, App, Settings, ToLink};
+use wikala_doors::house::{self, Admission, App, Gateway, Settings, ToLink};
 use wikala_witness::{AgentId, Delivery, Dialect, Fact, LinkId, Policy, Registration, RunId, Verdict, Words};
 
 /// The first moment of every test, unix seconds.
@@ -41,6 +41,11 @@ impl TestHouse {
     /// With an admission list.
     pub async fn admitting(policy: Policy, admission: Admission) -> Self {
         Self::made(policy, |settings| settings.admission = admission).await
+    }
+
+    /// With a gateway that vouches for presenters.
+    pub async fn behind(policy: Policy, gateway: Gateway) -> Self {
+        Self::made(policy, |settings| settings.gateway = Some(gateway)).await
     }
 
     /// With settings of its own.
@@ -75,6 +80,11 @@ impl TestHouse {
 
     pub fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
+    }
+
+    /// The file the record is in.
+    pub fn file(&self) -> std::path::PathBuf {
+        self.dir.path().join("wikala.db")
     }
 
     /// Says that the house closes.
@@ -132,6 +142,11 @@ impl Puppet {
                 ToLink::Close(why) => panic!("closed: {why}"),
             }
         }
+    }
+
+    /// Nothing was said to it that it has not taken.
+    pub fn was_told_nothing(&mut self) -> bool {
+        self.told.try_recv().is_err()
     }
 
     /// Waits until it is asked to stop a run.

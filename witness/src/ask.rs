@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use wikala_certs::{ActingFor, AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
-use crate::dispatch::not_a_member;
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Answer, Caller, Entry, Lane, Leg, Mark, Reply, ReplyItem, Status};
 use crate::refusal::{Code, No, Refusal, Winner};
@@ -156,40 +155,33 @@ impl Witness {
         now: Moment,
         agent: &crate::AgentId,
         thread: &ThreadId,
-        lane: Lane,
         caller: Caller,
     ) -> Result<Infallible, No> {
         if let Some(row) = self.store.thread(thread)?
             && row.head.is_some()
             && self.store.agent_row(row.agent)?.is_some_and(|of| of.id == *agent)
         {
-            self.belongs_to(now, agent, &row, lane, caller)?;
+            self.belongs_to(now, agent, &row, caller)?;
         }
         Err(Refusal::new(Code::NoOpenAsk, "answer: nothing in this thread asks for it, read the thread's runs").into())
     }
 
-    /// Somebody who is a member of the thread, proved afresh. What others are told
-    /// depends on the lane alone: never on what the thread does.
+    /// Somebody who is a member of the thread, proved afresh. All others are told
+    /// `act-required`, whatever the thread does.
     fn belongs_to(
         &mut self,
         now: Moment,
         agent: &crate::AgentId,
         thread: &ThreadRow,
-        lane: Lane,
         caller: Caller,
     ) -> Result<(), No> {
-        let outsider = |no: No| match lane {
-            // A result that nobody may give is a word in a thread where one may not speak.
-            Lane::CallResult => no,
-            Lane::Message | Lane::Resume | Lane::Direct => act_required(),
-        };
         let mut who = match self.stand(now, agent, caller) {
             Ok(who) => who,
-            Err(no @ No::Refusal(_)) => return Err(outsider(no)),
+            Err(No::Refusal(_)) => return Err(act_required()),
             Err(fault) => return Err(fault),
         };
         if !self.store.is_member(thread, agent.provider, &who)? {
-            return Err(outsider(not_a_member(thread, &who)));
+            return Err(act_required());
         }
         self.spend_presenter(now, &mut who)
     }
@@ -315,7 +307,7 @@ impl Witness {
             return Err(not_waiting().into());
         }
         if !open {
-            self.belongs_to(now, &case.agent.id, case.thread, case.lane, caller)?;
+            self.belongs_to(now, &case.agent.id, case.thread, caller)?;
         }
         match (case.lane, case.ask) {
             (Lane::Message, _) if !waiting => Err(not_waiting().into()),

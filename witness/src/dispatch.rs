@@ -346,7 +346,7 @@ fn is_random_uuid(name: &str) -> bool {
         })
 }
 
-pub(crate) fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
+fn not_a_member(thread: &ThreadRow, who: &Standing) -> No {
     let caller =
         who.presenter.map_or_else(|| "a caller without a chain".to_owned(), |key| key.fingerprint().to_string());
     Refusal::new(

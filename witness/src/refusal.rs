@@ -8,80 +8,64 @@ use wikala_chain::PublicKey;
 
 use crate::moment_text;
 
-/// The stable codes of the witness (wire.md, Refusals). Sentences may improve;
-/// these never change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // each name is its own code in kebab-case
-pub enum Code {
-    PresenterRequired,
-    PresenterMismatch,
-    PresenterSpent,
-    PresenterProof,
-    ActRequired,
-    ActStale,
-    ActSpent,
-    CertificateExpired,
-    CertificateNotSigner,
-    CertificateNotAccepted,
-    DelegateRebound,
-    NotAnAuthority,
-    NotAMember,
-    AgentUnknown,
-    ThreadUnknown,
-    RunUnknown,
-    AlreadyAnswered,
-    RunEnded,
-    RunIdReused,
-    AnswerForm,
-    AnswerIncomplete,
-    AnswerUnknownAsk,
-    AnswerDuplicate,
-    RunInput,
-    NoOpenAsk,
-    FingerprintAmbiguous,
-    QueueFull,
-    AgentOffline,
-    ChainTooLong,
-    RegistrationMalformed,
+/// One list makes the codes, their words on the wire and [`Code::ALL`], so that
+/// none of the three can forget what another has.
+macro_rules! codes {
+    ($($name:ident = $text:literal,)+) => {
+        /// The stable codes of the witness (wire.md, Refusals). Sentences may improve;
+        /// these never change.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // each name is its own code in kebab-case
+        pub enum Code {
+            $($name,)+
+        }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &[Code] = &[$(Code::$name,)+];
+
+            /// The code as it goes over the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$name => $text,)+
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    /// The code as it goes over the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Code::PresenterRequired => "presenter-required",
-            Code::PresenterMismatch => "presenter-mismatch",
-            Code::PresenterSpent => "presenter-spent",
-            Code::PresenterProof => "presenter-proof",
-            Code::ActRequired => "act-required",
-            Code::ActStale => "act-stale",
-            Code::ActSpent => "act-spent",
-            Code::CertificateExpired => "certificate-expired",
-            Code::CertificateNotSigner => "certificate-not-signer",
-            Code::CertificateNotAccepted => "certificate-not-accepted",
-            Code::DelegateRebound => "delegate-rebound",
-            Code::NotAnAuthority => "not-an-authority",
-            Code::NotAMember => "not-a-member",
-            Code::AgentUnknown => "agent-unknown",
-            Code::ThreadUnknown => "thread-unknown",
-            Code::RunUnknown => "run-unknown",
-            Code::AlreadyAnswered => "already-answered",
-            Code::RunEnded => "run-ended",
-            Code::RunIdReused => "run-id-reused",
-            Code::AnswerForm => "answer-form",
-            Code::AnswerIncomplete => "answer-incomplete",
-            Code::AnswerUnknownAsk => "answer-unknown-ask",
-            Code::AnswerDuplicate => "answer-duplicate",
-            Code::RunInput => "run-input",
-            Code::NoOpenAsk => "no-open-ask",
-            Code::FingerprintAmbiguous => "fingerprint-ambiguous",
-            Code::QueueFull => "queue-full",
-            Code::AgentOffline => "agent-offline",
-            Code::ChainTooLong => "chain-too-long",
-            Code::RegistrationMalformed => "registration-malformed",
-        }
-    }
+codes! {
+    PresenterRequired = "presenter-required",
+    PresenterMismatch = "presenter-mismatch",
+    PresenterSpent = "presenter-spent",
+    PresenterProof = "presenter-proof",
+    ActRequired = "act-required",
+    ActStale = "act-stale",
+    ActSpent = "act-spent",
+    CertificateExpired = "certificate-expired",
+    CertificateNotSigner = "certificate-not-signer",
+    CertificateNotAccepted = "certificate-not-accepted",
+    DelegateRebound = "delegate-rebound",
+    NotAnAuthority = "not-an-authority",
+    NotAMember = "not-a-member",
+    AgentUnknown = "agent-unknown",
+    ThreadUnknown = "thread-unknown",
+    RunUnknown = "run-unknown",
+    AlreadyAnswered = "already-answered",
+    RunEnded = "run-ended",
+    RunIdReused = "run-id-reused",
+    AnswerForm = "answer-form",
+    AnswerIncomplete = "answer-incomplete",
+    AnswerUnknownAsk = "answer-unknown-ask",
+    AnswerDuplicate = "answer-duplicate",
+    RunInput = "run-input",
+    NoOpenAsk = "no-open-ask",
+    FingerprintAmbiguous = "fingerprint-ambiguous",
+    QueueFull = "queue-full",
+    AgentOffline = "agent-offline",
+    ChainTooLong = "chain-too-long",
+    RegistrationMalformed = "registration-malformed",
 }
 
 /// Who closed an ask before the caller did, told to the loser of the race.

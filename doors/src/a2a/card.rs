@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use wikala_witness::AgentView;
 use super::fields::camel;
 use crate::answer::Problem;
 use crate::bag::URN;
-use crate::door::agent;
+use crate::door::{Route, agent};
 use crate::house::App;
 
 /// The reference's extension for interjections.
@@ -40,7 +40,7 @@ const CARDS: usize = 4096;
 /// `GET …/.well-known/agent-card.json`. Asked without any header, so nothing gates it.
 pub(super) async fn card(
     State(app): State<App>,
-    Path((provider, name)): Path<(String, String)>,
+    Route((provider, name)): Route<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = agent(&app, &provider, &name).await?;

@@ -16,12 +16,12 @@ mod tasks;
 mod words;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::answer::Problem;
-use crate::door::Knock;
+use crate::door::{Knock, Route};
 use crate::house::App;
 
 pub use card::EXTENSION_INTERJECTION;
@@ -34,11 +34,14 @@ pub fn routes() -> Router<App> {
         .route("/a2a/{provider}/{name}/.well-known/agent-card.json", get(card::card))
 }
 
-/// A request that cannot be read is answered in the protocol's own shape, as every other.
 async fn call(
     State(app): State<App>,
-    Path((provider, name)): Path<(String, String)>,
+    Route((provider, name)): Route<(String, String)>,
     knock: Result<Knock, Problem>,
 ) -> Response {
-    rpc::call(app, &provider, &name, knock).await
+    match knock {
+        Ok(knock) => rpc::call(app, &provider, &name, knock).await,
+        // Too large to be read, or nobody reads any more: told in the caller's protocol too.
+        Err(problem) => rpc::unread(problem),
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wikala_chain::JsonError;
-use wikala_witness::No;
+use wikala_witness::{Code, No, RunId};
 
 use crate::answer::{A2a, Method, Problem};
 
@@ -34,9 +34,14 @@ impl Refused {
         Refused { kind: Box::new(Kind::Field(place.into(), fact.into())), task: None }
     }
 
-    /// A task that is not known here; of another agent is told alike.
+    /// A task that is not known here. One of another agent is told in the record's own
+    /// words for an id that never was: else the words would tell the two apart.
     pub(super) fn no_task(id: &str) -> Self {
-        Self::protocol(A2a::TaskNotFound, "task: not known here").about(id)
+        let sentence = match RunId::parse(id) {
+            Some(run) => format!("run: {run} is not known here"),
+            None => "run: not known here".to_owned(),
+        };
+        Self::from(Problem::record(Code::RunUnknown, sentence)).about(id)
     }
 
     /// Names the task this is about.

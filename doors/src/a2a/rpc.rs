@@ -58,11 +58,7 @@ pub(super) enum Said {
 }
 
 /// Answers a request.
-pub(super) async fn call(app: App, provider: &str, name: &str, knock: Result<Knock, Problem>) -> Response {
-    let knock = match knock {
-        Ok(knock) => knock,
-        Err(problem) => return whole(error_frame("null", &problem.jsonrpc(Method::Other, None))),
-    };
+pub(super) async fn call(app: App, provider: &str, name: &str, knock: Knock) -> Response {
     let extensions = activated(&knock.headers);
     let mut id = "null".to_owned();
     let mut method = Method::Other;
@@ -81,6 +77,13 @@ pub(super) async fn call(app: App, provider: &str, name: &str, knock: Result<Kno
     if let Some(extensions) = extensions {
         response.headers_mut().insert(EXTENSION_HEADERS[0], extensions);
     }
+    response
+}
+
+/// Answers a request whose body was not read, so nobody knows its id.
+pub(super) fn unread(problem: Problem) -> Response {
+    let mut response = whole(error_frame("null", &Refused::from(problem).error(Method::Other)));
+    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(VERSION));
     response
 }
 

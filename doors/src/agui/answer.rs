@@ -42,7 +42,7 @@ pub(super) enum Sort {
     /// An answer.
     Answer(Box<Found>),
     /// An answer that found no ask: the desk says no, to members and outsiders each theirs.
-    Unasked(ThreadId, Lane),
+    Unasked(ThreadId),
     /// Words.
     Utterance,
 }
@@ -79,7 +79,7 @@ pub(super) async fn find(asker: Asker<'_>) -> Result<Sort, Problem> {
             return Ok(Sort::Answer(Box::new(found)));
         }
         if !known.claimed {
-            return Ok(Sort::Unasked(known.thread.clone(), lane));
+            return Ok(Sort::Unasked(known.thread.clone()));
         }
     }
     Err(Problem::record(

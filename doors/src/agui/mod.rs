@@ -8,14 +8,14 @@ mod teller;
 pub mod words;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use wikala_witness::{Answer, Dialect, Lineage, Place, ThreadId, Utterance, Words};
 
 use crate::answer::Problem;
 use crate::bag::Bag;
-use crate::door::{self, Knock};
+use crate::door::{self, Knock, Route};
 use crate::house::App;
 use answer::{Asker, Found, Sort};
 use input::Input;
@@ -31,7 +31,7 @@ pub fn routes() -> Router<App> {
 /// runtimes in between show both. What happens to a run is told inside it.
 async fn run(
     State(app): State<App>,
-    Path((provider, name)): Path<(String, String)>,
+    Route((provider, name)): Route<(String, String)>,
     knock: Knock,
 ) -> Result<Response, Problem> {
     let text = knock.json()?;
@@ -61,9 +61,9 @@ async fn run(
 
     let asker = Asker { app: &app, agent: &agent, input: &input, bag: &bag, key, caller: caller.as_ref().ok() };
     let sort = answer::find(asker).await?;
-    if let Sort::Unasked(thread, lane) = sort {
+    if let Sort::Unasked(thread) = sort {
         let caller = caller?;
-        let no = app.desk.ask(move |witness, now| witness.nothing_asked(now, &agent, &thread, lane, caller)).await;
+        let no = app.desk.ask(move |witness, now| witness.nothing_asked(now, &agent, &thread, caller)).await;
         return match no {
             Err(no) => Err(no.into()),
             Ok(never) => match never {},

@@ -36,7 +36,7 @@ async fn tickets(State(app): State<App>, knock: Knock) -> Result<Response, Probl
     let body = RawObject::parse(knock.json()?)?;
     let named = body.get("publicKey").and_then(|raw| strict::string(raw.get())).unwrap_or_default();
     let key = PublicKey::from_hex(&named)
-        .map_err(|error| Problem::door(Door::BodyMalformed, format!("publicKey: {error}, send 64 lower-case hex")))?;
+        .map_err(|error| Problem::door(Door::BodyMalformed, format!("publicKey: {error}")))?;
     if !app.settings.admission.admits(&key) {
         return Err(Problem::door(
             Door::NotAdmitted,

@@ -227,13 +227,7 @@ impl Store {
     }
 
     /// At most `limit`, and none after the one that fills `bytes` of words.
-    pub(crate) fn entries(
-        &self,
-        run: &RunId,
-        after: u64,
-        limit: usize,
-        bytes: usize,
-    ) -> Result<Vec<Recorded>, Fault> {
+    pub(crate) fn entries(&self, run: &RunId, after: u64, limit: usize, bytes: usize) -> Result<Vec<Recorded>, Fault> {
         // entries after a sequence number
         let mut statement = self.db.prepare_cached(
             "SELECT seq, at, source, dialect, words FROM entry WHERE run = :run AND seq > :after ORDER BY seq LIMIT :limit",

@@ -54,7 +54,11 @@ impl Store {
 
     pub(crate) fn children(&self, id: &ThreadId) -> Result<Vec<ThreadRow>, Fault> {
         // children, oldest first
-        self.all(thread_where!("WHERE parent = :id ORDER BY (SELECT opened FROM run WHERE run.id = thread.birth), id"), named_params! {":id": id}, thread)
+        self.all(
+            thread_where!("WHERE parent = :id ORDER BY (SELECT opened FROM run WHERE run.id = thread.birth), id"),
+            named_params! {":id": id},
+            thread,
+        )
     }
 
     pub(crate) fn insert_thread(&self, id: &ThreadId, agent: i64, now: Moment) -> Result<(), Fault> {

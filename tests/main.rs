@@ -14,4 +14,5 @@ mod readme;
 mod record;
 mod refusals;
 mod smoke;
+mod stalls;
 mod vectors;

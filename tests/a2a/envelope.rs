@@ -125,7 +125,7 @@ async fn the_card_is_the_witness_s_own_and_is_cached() {
     let name = puppet.agent.name.clone();
     let text = json!({
         "name": "echo", "description": "Says it again.", "takesInterjections": true,
-        "agentCardExtra": { "name": "Echo", "url": "http://evil/", "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["t"] }],
+        "agentCardExtra": { "name": "Echo", "url": "http://evil/", "supported_interfaces": [{ "url": "http://evil/" }], "protocol_version": "0.3", "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["t"] }],
                             "capabilities": { "pushNotifications": true }, "signatures": [{}], "supportedInterfaces": [] },
     });
     let roster = [wikala_witness::Registration { name, interjections: true, text: text.to_string() }];
@@ -150,6 +150,7 @@ async fn the_card_is_the_witness_s_own_and_is_cached() {
             card["supportedInterfaces"],
             json!([{ "url": caller.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }])
         );
+        assert!(!card.to_string().contains("evil") && card.get("protocol_version").is_none(), "{card}");
         assert_eq!(card["capabilities"]["pushNotifications"], false);
         assert_eq!(card["capabilities"]["extensions"][0]["params"]["witnessKey"], house.app.public_key().to_hex());
         assert_eq!(card["capabilities"]["extensions"][1]["uri"], wikala_doors::a2a::EXTENSION_INTERJECTION);

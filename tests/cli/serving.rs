@@ -1,6 +1,7 @@
 //! `serve` and the operator's commands: one process a directory, the same answer
 //! through the socket and from the file, and every flag also from the environment.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use wikala_doors::presenter;
 
 use super::{no, other, text};
-use crate::process::{Served, key_file, ok, run, wikala};
+use crate::process::{Kept, Served, key_file, ok, run, wikala};
 
 /// The flags of `serve` with their defaults, as issue 2 and the README name them.
 const FLAGS: [(&str, Option<&str>); 19] = [
@@ -168,4 +169,43 @@ fn a_request_that_openssl_signed_is_taken() {
     let signer = presenter::verify("POST", uri, &headers, body).unwrap().unwrap();
     assert_eq!((signer.key.to_hex(), signer.covers_body), (public, true));
     assert!(presenter::verify("POST", uri, &headers, b"{\"hello\": \"World\"}").is_err());
+}
+
+/// A log that cannot be written must not take the house with it.
+#[test]
+fn a_house_whose_log_is_gone_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("house");
+    ok(&["init", "--data", data.to_str().expect("utf-8")]);
+    let args = ["serve", "--data", data.to_str().expect("utf-8"), "--listen", "127.0.0.1:0", "--metrics-listen", "off"];
+    let mut child = wikala(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    // Its reader hangs up: from now on every line fails.
+    drop(child.stderr.take());
+    let mut kept = Kept(child);
+    let url = line.split_whitespace().last().expect("an address").to_owned();
+    let (key, public) = key_file(dir.path(), "p", 7);
+    let provider = wikala(&["provider", "--witness", &url, "--key", key.to_str().expect("utf-8"), "--name", "echo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut provider = Kept(provider);
+    let mut attached = String::new();
+    let mut said_by_provider = BufReader::new(provider.0.stdout.take().expect("piped"));
+    said_by_provider.read_line(&mut attached).expect("a line");
+    assert_eq!(attached.trim(), "attached");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let said = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
+        "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "echo still here" }] } } });
+    let address = format!("{url}/a2a/{public}/echo");
+    let answer = runtime.block_on(async {
+        wikala_doors::client::Client::new()
+            .post_json(&address, &said, &[("a2a-version", "1.0")])
+            .await
+            .expect("answered")
+    });
+    assert!(answer.1.to_string().contains("TASK_STATE_COMPLETED"), "{}", answer.1);
+    assert!(kept.0.try_wait().expect("asked").is_none(), "it serves");
 }

@@ -92,6 +92,11 @@ impl TestHouse {
         let _ = self.close.send(true);
     }
 
+    /// Moves the clock; nobody looks at it yet.
+    pub fn set_clock(&self, seconds: u64) {
+        self.clock.fetch_add(seconds, Ordering::SeqCst);
+    }
+
     /// Moves the clock and looks at every deadline.
     pub async fn advance(&self, seconds: u64) {
         self.clock.fetch_add(seconds, Ordering::SeqCst);

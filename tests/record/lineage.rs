@@ -332,3 +332,28 @@ fn under_reads_parties_a_list_of_a_bound_thread_is_empty_for_outsiders() {
     };
     assert_eq!([count(None), count(Some(stranger())), count(Some(head()))], [0, 0, 1]);
 }
+
+/// The witness saw both edges: a chain handed on says whose work it is, without the
+/// callee's word for it.
+#[test]
+fn a_chain_handed_on_is_lineage_without_a_reference() {
+    let mut world = World::new();
+    let link = world.serve(&a());
+    world.serve(&b());
+    let at_a = world.open(&a());
+    let (_, handed) = world.offers().remove(0);
+    world.verdict(link, &at_a.run, wikala_witness::Verdict::Accepted);
+    let onward = delivered(&handed).extend(&a()).expect("a longer chain");
+    let caller = world.carrying(onward, &a(), &agent(&b()));
+    let at_b = world.speak(&agent(&b()), Place::New, caller).expect("opened");
+    let tree = world.reader().operator_tree(&at_a.thread).expect("known");
+    assert_eq!(tree.children.iter().map(|child| &child.thread).collect::<Vec<_>>(), [&at_b.thread]);
+    assert_eq!(world.reader().tree(&at_a.thread, Some(head().public())).expect("known").children.len(), 1);
+    assert!(world.reader().tree(&at_a.thread, None).expect("known").children.is_empty());
+    // The identical chain delivered twice: whose work it is is not known, so nothing is said.
+    world.open(&a());
+    let onward = delivered(&handed).extend(&a()).expect("a longer chain");
+    let caller = world.carrying(onward, &a(), &agent(&b()));
+    world.speak(&agent(&b()), Place::New, caller).expect("opened");
+    assert_eq!(world.reader().operator_tree(&at_a.thread).expect("known").children.len(), 1);
+}

@@ -148,6 +148,20 @@ fn questions(raw: Option<&RawValue>) -> Result<Vec<Question>, String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn our_names_are_not_a_providers_to_use_nor_half_of_them() {
+        for event in [
+            r#"{"type":"CUSTOM","name":"wikala.dispatched"}"#,
+            r#"{"type":"CUSTOM","name":"wikala.dispatched\ud800"}"#,
+            r#"{"type":"RUN_ERROR","message":"m","code":"wikala.cancelled\udc00"}"#,
+            r#"{"type":"RUN_ERROR","message":"m","code":7}"#,
+        ] {
+            assert!(read(event).is_err(), "{event}");
+        }
+        assert!(read(r#"{"type":"CUSTOM","name":"wikalas"}"#).is_ok());
+        assert!(read(r#"{"type":"RUN_ERROR","message":"m","code":null}"#).is_ok());
+    }
+
     fn fact(text: &str) -> Fact {
         read(text).unwrap().fact
     }

@@ -115,10 +115,34 @@ impl Client {
         Ok((parts.status, parts.headers, body))
     }
 
+    /// One request, answered whole: its status, and its JSON if that is what came. An
+    /// empty answer is null.
+    ///
+    /// # Errors
+    /// As [`Client::send`]; an answer that breaks off, has no end or does not come.
+    pub async fn answer(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<(StatusCode, Option<Value>), String> {
+        let body = body.map(|value| value.to_string().into_bytes());
+        let whole = async {
+            let (status, _, answer) = self.send(method, url, body, headers, signer).await?;
+            let bytes =
+                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
+            let value = if bytes.is_empty() { Some(Value::Null) } else { serde_json::from_slice(&bytes).ok() };
+            Ok((status, value))
+        };
+        tokio::time::timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(format!("{url}: no answer in {PATIENCE:?}")))
+    }
+
     /// One request, answered as JSON. An empty answer is null.
     ///
     /// # Errors
-    /// As [`Client::send`]; an answer that is not JSON.
+    /// As [`Client::answer`]; an answer that is not JSON.
     pub async fn json(
         &self,
         method: Method,
@@ -127,18 +151,9 @@ impl Client {
         headers: &[(&str, &str)],
         signer: Option<Signer<'_>>,
     ) -> Result<(StatusCode, Value), String> {
-        let body = body.map(|value| value.to_string().into_bytes());
-        let whole = async {
-            let (status, _, answer) = self.send(method, url, body, headers, signer).await?;
-            let bytes =
-                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
-            if bytes.is_empty() {
-                return Ok((status, Value::Null));
-            }
-            let value = serde_json::from_slice(&bytes).map_err(|_| format!("{url}: answered {status}, and no JSON"))?;
-            Ok((status, value))
-        };
-        tokio::time::timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(format!("{url}: no answer in {PATIENCE:?}")))
+        let (status, value) = self.answer(method, url, body, headers, signer).await?;
+        let value = value.ok_or_else(|| format!("{url}: answered {}, and no JSON", status.as_u16()))?;
+        Ok((status, value))
     }
 
     /// `GET`, as JSON.

@@ -77,10 +77,13 @@ pub(crate) fn key(file: &Path) -> Result<SigningKey, Failure> {
 /// A public key argument.
 pub(super) fn public(place: &str, text: &str) -> Result<PublicKey, Failure> {
     if is_address(text) {
+        // Of the keys asked for only the witness's is found at an address.
         let url = text.trim_end_matches('/');
-        return Err(Failure::usage(format!(
-            "{place}: a URL where the witness's key belongs, {url}/.well-known/wikala.json names it"
-        )));
+        let way_out = match place {
+            "--witness" => format!("{url}/.well-known/wikala.json names it"),
+            _ => "64 lower-case hex as `wikala key show` prints".to_owned(),
+        };
+        return Err(Failure::usage(format!("{place}: a URL where a key belongs, {way_out}")));
     }
     PublicKey::from_hex(text).map_err(|error| Failure::usage(format!("{place}: {error}, `wikala key show` prints one")))
 }
@@ -88,7 +91,7 @@ pub(super) fn public(place: &str, text: &str) -> Result<PublicKey, Failure> {
 /// A witness's URL argument, without a slash at its end. `--witness` is a key where
 /// something is signed for it, and an address where it is called: each names the other.
 pub(crate) fn witness_url(text: &str) -> Result<String, Failure> {
-    if PublicKey::from_hex(text).is_ok() {
+    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(Failure::usage(
             "--witness: a key where the witness's URL belongs, for instance http://127.0.0.1:7420",
         ));

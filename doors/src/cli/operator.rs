@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use wikala_witness::{OpenFault, Policy, ThreadId, Witness};
+use wikala_witness::{Policy, ThreadId, Witness};
 
 use super::{io, serve};
 use crate::client::{Client, Signer};
@@ -79,14 +79,7 @@ fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
                     data.display()
                 )));
             }
-            let reader = Witness::reader(&record, Policy::default()).map_err(|fault| {
-                let way_out = match fault {
-                    // Its sentence has one already.
-                    OpenFault::Version { .. } | OpenFault::OtherWitness { .. } => "",
-                    OpenFault::Database(_) => ", restore a backup",
-                };
-                Failure::environment(format!("data: {} cannot be read ({fault}){way_out}", data.display()))
-            })?;
+            let reader = Witness::reader(&record, Policy::default()).map_err(|fault| Failure::record(data, &fault))?;
             control::answer(&reader, request)
         }
     };

@@ -202,7 +202,7 @@ pub(super) fn init(data: &Path) -> Result<(), Failure> {
     keys::write(&data.join(house::KEY), &key)?;
     let public = key.public();
     Witness::open(&data.join(house::DATABASE), Arc::new(key), Policy::default())
-        .map_err(|fault| Failure::environment(fault.to_string()))?;
+        .map_err(|fault| Failure::record(data, &fault))?;
     io::say(format!(
         "witness {public}\nfingerprint {}\nserve it with: wikala serve --data {}",
         public.fingerprint(),

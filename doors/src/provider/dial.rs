@@ -28,8 +28,7 @@ pub(super) enum Lost {
 /// What a witness may close a link with (1008) that another dial mends: a ticket too old
 /// or used, a greeting too slow, a house that closes, a reader that fell behind. Any other
 /// reason would be the same the next time.
-const HEALS: [&str; 5] =
-    ["hello: ticket", "hello: did not come", "hello: cannot be recorded", "house:", "link: reads too slowly"];
+const HEALS: [&str; 5] = ["hello: ticket", "hello: did not come", "hello: cannot be recorded", "house:", "link:"];
 
 fn refused(why: impl Into<String>) -> Lost {
     Lost::ForGood(Failure::refused(why))

@@ -1,6 +1,7 @@
 //! A head at its terminal: what `wikala act` prints is what a witness takes, in every
 //! shape that WIRE.md names for our own route.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -18,7 +19,7 @@ struct Scene {
     head: String,
     chain: String,
     witness: String,
-    _agent: Kept,
+    agent: Kept,
 }
 
 impl Scene {
@@ -33,7 +34,7 @@ impl Scene {
         let (_, known) = http.get_json(&format!("{}/.well-known/wikala.json", served.url)).await.unwrap();
         let witness = known["publicKey"].as_str().unwrap().to_owned();
         let (head, chain) = (text(&head).to_owned(), text(&chain).to_owned());
-        let scene = Scene { served, http, provider, head, chain, witness, _agent: Kept(child) };
+        let scene = Scene { served, http, provider, head, chain, witness, agent: Kept(child) };
         for _ in 0..500 {
             let (_, roster) = scene.http.get_json(&format!("{}/agents", scene.served.url)).await.unwrap();
             if roster["agents"][0]["online"] == true {
@@ -128,4 +129,53 @@ async fn several_asks_are_answered_together_or_not_at_all() {
     assert_eq!(scene.answer(&run, &asks, &entries.to_string()).await, "");
     let heard = scene.heard(&run).await;
     assert!(heard.contains("yes") && heard.contains("nothing"), "{heard}");
+}
+
+/// README, Operating it: the record by `.backup` while it serves or copied while it does
+/// not, the key once; restored they are the same house.
+#[tokio::test]
+async fn a_backup_restored_is_the_same_house() {
+    let dir = tempfile::tempdir().unwrap();
+    let scene = Scene::set(dir.path()).await;
+    let (run, asks) = scene.ask("ask which size").await;
+    let shown = |data: &Path| ok(&["run", "show", &run, "--data", text(data)]);
+    let (served, before) = (scene.served.data.clone(), shown(&scene.served.data));
+    let restored = |name: &str, copy: &dyn Fn(&Path)| {
+        let data = dir.path().join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&data).unwrap();
+        std::fs::copy(served.join("witness.pem"), data.join("witness.pem")).unwrap();
+        copy(&data);
+        data
+    };
+    let mut houses = Vec::new();
+    if super::other("sqlite3").is_some() {
+        houses.push(restored("online", &|data| {
+            let to = format!(".backup '{}'", text(&data.join("wikala.db")));
+            assert!(sqlite3_of(&served, &to), "{to}");
+        }));
+    }
+    let Scene { served: house, agent, head, .. } = scene;
+    drop(agent);
+    house.kill();
+    houses.push(restored("copied", &|data| {
+        for file in ["wikala.db", "wikala.db-wal", "wikala.db-shm"] {
+            let _ = std::fs::copy(served.join(file), data.join(file));
+        }
+    }));
+    for data in houses {
+        assert_eq!(shown(&data), before, "{}", data.display());
+        let again = Served::on(&data, "127.0.0.1:0", &[]);
+        let answer = ok(&["act", "answer", "--key", &head, &run, "--ask", &asks[0], "--answer", "x", "--body"]);
+        let (_, said) = Client::new()
+            .post_json(&format!("{}/v1/runs/{run}/answer", again.url), &serde_json::from_str(&answer).unwrap(), &[])
+            .await
+            .unwrap();
+        // The head is still an authority there, and its agent within the grace.
+        assert_eq!(said["replayed"], false, "{said}");
+    }
+}
+
+fn sqlite3_of(data: &Path, command: &str) -> bool {
+    let file = data.join("wikala.db");
+    std::process::Command::new("sqlite3").args([text(&file), command]).status().is_ok_and(|status| status.success())
 }

@@ -107,10 +107,11 @@ impl Client {
         let request = request
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|error| format!("{url}: {error}"))?;
-        let response = self.0.request(request).await.map_err(|error| {
-            let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-            format!("{url}: not reached, {error}{cause}")
-        })?;
+        let response = self
+            .0
+            .request(request)
+            .await
+            .map_err(|error| format!("{url}: not reached ({}), is a witness serving there?", root(&error)))?;
         let (parts, body) = response.into_parts();
         Ok((parts.status, parts.headers, body))
     }
@@ -231,6 +232,15 @@ impl Events {
             }
         }
     }
+}
+
+/// The cause at the bottom: the layers above it only say that they failed.
+fn root(error: &dyn std::error::Error) -> &dyn std::error::Error {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause
 }
 
 /// What a request to this URL has as its `@target-uri`, as the one who receives it sees

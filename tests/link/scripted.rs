@@ -228,6 +228,7 @@ async fn what_heals_is_tried_again() {
         close(1008, "hello: ticket was used before, POST /tickets for a new one"),
         close(1008, "link: reads too slowly"),
         close(1012, "replaced by a restart"),
+        Message::text(json!({ "type": "error", "message": "record: database is locked" }).to_string()),
     ] {
         let (url, tickets) = by_hand(after.clone()).await;
         let task = provider_at(&url);

@@ -30,6 +30,9 @@ pub(super) enum Lost {
 /// reason would be the same the next time.
 const HEALS: [&str; 5] = ["hello: ticket", "hello: did not come", "hello: cannot be recorded", "house:", "link:"];
 
+/// Where a sentence about the roster itself begins.
+const ROSTER: [&str; 3] = ["register:", "name:", "frame:"];
+
 fn refused(why: impl Into<String>) -> Lost {
     Lost::ForGood(Failure::refused(why))
 }
@@ -160,8 +163,13 @@ async fn frames(agent: &Arc<Agent>, socket: &mut Socket, registered: &mut bool) 
                         agent.take(&member("runId"), &member("agentName"), input);
                     }
                     "cancel" => agent.cancel(&member("runId")),
-                    // The answer to the roster: this link would serve nobody.
-                    "error" if !*registered => return Err(refused(member("message"))),
+                    // The answer to the roster: this link would serve nobody. A roster that is
+                    // refused stays so; a record that failed, or a link just replaced, does not.
+                    "error" if !*registered => {
+                        let why = member("message");
+                        let refusal = ROSTER.iter().any(|place| why.starts_with(place));
+                        return Err(if refusal { refused(why) } else { Lost::Broken(why) });
+                    }
                     "error" => told(&member("message"), &member("runId")),
                     _ => {}
                 }

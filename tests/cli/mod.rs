@@ -1,13 +1,17 @@
 //! The command line as its users meet it: the real binary, its files, its exit codes.
 //! 0 ok, 1 refused or a negative verdict, 2 usage, 3 environment.
 
+mod answering;
+mod demo;
 mod keys;
+mod provider;
 mod serving;
 mod signing;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
 use crate::process::{run, wikala};
 
@@ -36,6 +40,25 @@ pub fn fed(args: &[&str], text: &str) -> Output {
 pub fn said(output: &Output) -> String {
     assert!(output.status.success(), "{:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// Somebody on a free port who answers everything alike, and tells of each question.
+pub fn answering(status: &str, body: &str) -> (String, mpsc::Receiver<()>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    let (told, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+            if told.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    (url, asked)
 }
 
 pub fn text(path: &Path) -> &str {
@@ -71,6 +94,9 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
         &["act", "present", "--key", "-", "--witness", &hex, "--provider", &hex, "--name", "n", "--chain", "-"],
         &["run", "show", "run_000000000000000000000000"],
         &["run", "show", "../agents", "--data", "nowhere"],
+        &["run", "show", "run_000000000000000000000000", "--witness", "nonsense"],
+        &["run", "show", "run_000000000000000000000000", "--witness", &hex],
+        &["chain", "verify", "--witness", "http://127.0.0.1:7420", "-"],
         &["tree", "thread_1", "--data", "nowhere"],
         &["provider", "--witness", "http://127.0.0.1:1"],
         &["serve"],
@@ -93,6 +119,14 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
     }
     let (_, words) = no(&run(&["serve", "--data", "d", "--listen", "0.0.0.0:7420"]));
     assert!(words.contains("--behind-proxy"), "the way out: {words}");
+    let (_, words) = no(&run(&["run", "show", "run_000000000000000000000000"]));
+    assert!(words.contains("--witness") && words.contains("--data"), "both places: {words}");
+    let (_, words) = no(&run(&["chain", "verify", "--witness", "abc", "-"]));
+    assert_eq!(words.matches("64 lower-case hex").count(), 1, "said once: {words}");
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    for code in ["0 ok", "1 refused", "2 wrong usage", "3 a file"] {
+        assert!(help.contains(code), "{code}: {help}");
+    }
 }
 
 #[test]
@@ -120,8 +154,46 @@ fn a_place_that_is_not_as_it_must_be_ends_with_3() {
         // What might be a key is never shown.
         assert!(!words.contains("secret-looking"), "{words}");
     }
-    let (_, words) = no(&run(&["serve", "--data", missing]));
-    assert!(words.contains("wikala init"), "the way out: {words}");
+    for args in [
+        &["serve", "--data", missing][..],
+        &["tree", "--data", missing],
+        &["run", "show", "run_000000000000000000000000", "--data", missing],
+    ] {
+        let (_, words) = no(&run(args));
+        assert!(words.contains("wikala init"), "{args:?}, the way out: {words}");
+    }
+}
+
+#[test]
+fn half_a_house_is_told_which_half_to_restore() {
+    let dir = tempfile::tempdir().unwrap();
+    for (lost, way_out) in [("witness.pem", "restore witness.pem"), ("wikala.db", "restore wikala.db")] {
+        let house = dir.path().join(lost);
+        crate::process::ok(&["init", "--data", text(&house)]);
+        std::fs::remove_file(house.join(lost)).unwrap();
+        for verb in ["serve", "init"] {
+            let (code, words) = no(&run(&[verb, "--data", text(&house)]));
+            assert!(code == 3 && words.contains(way_out), "{verb} without {lost}: {code} {words}");
+        }
+        assert!(!house.join(lost).exists(), "nothing is made anew");
+    }
+    let broken = dir.path().join("broken");
+    std::fs::create_dir(&broken).unwrap();
+    std::fs::write(broken.join("wikala.db"), "no database at all, but long enough to be taken for one".repeat(40))
+        .unwrap();
+    let (code, words) = no(&run(&["tree", "--data", text(&broken)]));
+    assert!(code == 3 && words.contains("restore a backup"), "{code} {words}");
+}
+
+#[test]
+fn what_is_no_witness_is_called_so() {
+    const RUN: &str = "run_000000000000000000000000";
+    for (status, body) in [("404 Not Found", ""), ("404 Not Found", "<html>"), ("200 OK", "{}"), ("200 OK", "[]")] {
+        let (url, _asked) = answering(status, body);
+        let (code, words) = no(&run(&["run", "show", RUN, "--witness", &url]));
+        let sentence = format!("answered {}, no witness there", &status[..3]);
+        assert!(code == 3 && words.contains(&sentence), "{status} {body}: {code} {words}");
+    }
 }
 
 #[test]

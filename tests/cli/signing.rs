@@ -111,11 +111,12 @@ fn a_negative_verdict_names_code_and_hop_and_ends_with_1() {
         let (exit, sentence) = no(&fed(&["chain", "verify", "-"], words));
         assert!(exit == 1 && sentence.contains(code), "{exit} {sentence}");
     }
-    // `show` tells what still holds before the flaw, and that it does not hold.
+    // `show` tells what still holds before the flaw, the flaw, and what the rest claims.
     let output = fed(&["chain", "show", "-"], &forged);
     assert_eq!(no(&output).0, 1);
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(words.contains("head") && !words.contains(&p_key), "{words}");
+    let claims = |verdict: &str, key: &str| format!("{verdict}: claims \"{key}\"");
+    assert!(words.contains("head") && words.contains(&claims("hop-signature", &p_key)), "{words}");
     // What is too long to be a chain is not cut to one.
     let (code, words) = no(&fed(&["chain", "verify", "-"], &format!("{both}{}", " ".repeat(1024 * 1024))));
     assert!(code == 3 && words.contains("more than"), "{code} {words}");
@@ -125,21 +126,21 @@ fn a_negative_verdict_names_code_and_hop_and_ends_with_1() {
 fn a_certificate_is_issued_accepted_and_judged_by_the_second() {
     let keys = Keys::new();
     let ((d, d_key), (s, s_key), (x, _)) = (keys.of("d"), keys.of("s"), keys.of("x"));
-    let issued = ok(&["cert", "issue", "--key", &d, "--delegate", &s_key, "--expires-at", "1790000000"]);
+    let issued = ok(&["cert", "issue", "--key", &d, "--delegate", &s_key, "--expires-at", "4102444800"]);
     let file = keys.file("cert.json", &issued);
     let accepted = said(&fed(&["cert", "accept", "--key", &s, "-"], &issued));
     for (words, consent) in [(&issued, false), (&accepted, true)] {
-        let verdict = parsed(&said(&fed(&["cert", "verify", "--json", "--at", "1790000000", "-"], words)));
+        let verdict = parsed(&said(&fed(&["cert", "verify", "--json", "--at", "4102444800", "-"], words)));
         assert_eq!(
             (&verdict["ok"], &verdict["authority"], &verdict["delegate"], &verdict["accepted"]),
             (&json!(true), &json!(d_key), &json!(s_key), &json!(consent))
         );
     }
-    assert!(ok(&["cert", "verify", "--at", "1789999999", text(&file)]).contains("cert accept"), "the way out");
+    assert!(ok(&["cert", "verify", "--at", "4102444799", text(&file)]).contains("cert accept"), "the way out");
     let stranger = fed(&["cert", "accept", "--key", &x, "-"], &issued);
-    let forged = accepted.replace("1790000000", "1790000001");
+    let forged = accepted.replace("4102444800", "4102444801");
     for (output, code) in [
-        (fed(&["cert", "verify", "--json", "--at", "1790000001", "-"], &accepted), "certificate-expired"),
+        (fed(&["cert", "verify", "--json", "--at", "4102444801", "-"], &accepted), "certificate-expired"),
         (fed(&["cert", "verify", "--json", "--at", "1", "-"], &forged), "certificate-signature"),
         (fed(&["cert", "verify", "--json", "--at", "1", "-"], "{}"), "certificate-malformed"),
     ] {
@@ -148,11 +149,17 @@ fn a_certificate_is_issued_accepted_and_judged_by_the_second() {
     }
     let (code, words) = no(&stranger);
     assert!(code == 1 && words.contains("certificate-not-signer"), "{code} {words}");
-    for wrong in ["8d", "", "-1s", "1.5h"] {
+    for wrong in ["8d", "", "-1s", "1.5h", "0s", "0h"] {
         assert_eq!(no(&run(&["cert", "issue", "--key", &d, "--delegate", &s_key, "--ttl", wrong])).0, 2, "{wrong}");
     }
     let far = ["cert", "issue", "--key", &d, "--delegate", &s_key, "--expires-at", "9007199254740992"];
     assert_eq!(no(&run(&far)).0, 2, "beyond what a certificate can say");
+    let past = ["cert", "issue", "--key", &d, "--delegate", &s_key, "--expires-at", "5"];
+    let itself = ["cert", "issue", "--key", &d, "--delegate", &d_key];
+    for (args, word) in [(&past[..], "past"), (&itself, "session key")] {
+        let (code, words) = no(&run(args));
+        assert!(code == 2 && words.contains(word), "{code} {words}");
+    }
 }
 
 #[test]
@@ -172,6 +179,14 @@ fn acts_are_printed_as_the_proofs_the_witness_takes() {
     let answer = act(&["answer", "--key", &h, RUN, "--ask", "b", "--ask", "a", "--answer", "yes"]);
     assert!(SignedAct::<Resolve>::answer(&answer, RUN, &["a", "b"], b"yes").is_ok());
     assert!(SignedAct::<Resolve>::answer(&answer, RUN, &["a", "b"], b"no").is_err());
+
+    // The whole body for our own route: the same proof, and what it is bound to.
+    let ask = ["--ask", "b", "--ask", "a", "--answer", "yes"];
+    let body = parsed(&ok(&[&["act", "answer", "--key", &h, RUN, "--body"], &ask[..], &at].concat()));
+    let proof: Value = serde_json::from_str(&answer.to_json()).unwrap();
+    assert_eq!(body, json!({ "answer": "yes", "asks": ["b", "a"], "form": "answer", "resolution": proof }));
+    let twice = no(&run(&["act", "answer", "--key", &h, RUN, "--ask", "a", "--ask", "a", "--answer", "x"]));
+    assert!(twice.0 == 2 && twice.1.contains("twice"), "{twice:?}");
 
     // A presenter proof is for this witness, this agent, this chain's tip, once.
     let chain = keys.file("chain.json", &ok(&["chain", "new", "--key", &h]));

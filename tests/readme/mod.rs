@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::process::WIKALA;
 
 const README: &str = include_str!("../../README.md");
+const WIRE: &str = include_str!("../../vectors/WIRE.md");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The marked snippets: (marker, text).
@@ -65,11 +66,55 @@ fn every_marked_snippet_runs_as_shown() {
     let said = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n--\n{said}\n--\n{err}");
-    for shown in
-        ["hello", "TASK_STATE_INPUT_REQUIRED", "act-required", "\"replayed\":false", "already-answered", "answeredBy"]
-    {
+    for shown in [
+        "hello",
+        "TASK_STATE_INPUT_REQUIRED",
+        "act-required",
+        "\"replayed\":false",
+        "already-answered",
+        "answeredBy",
+        "act-signature",
+    ] {
         assert!(said.contains(shown), "{shown:?} is not in\n{said}\n{err}");
     }
+    assert_eq!(said.matches("\"replayed\":false").count(), 2, "both forms answer: {said}");
     let sdk_words = ["from python", "from javascript", "from ag-ui"];
     assert_eq!(sdk_words.iter().filter(|words| said.contains(**words)).count(), sdks, "{said}");
+}
+
+/// What it says to install is what the tests install.
+#[test]
+fn the_versions_named_are_those_that_are_tested() {
+    let read = |file: &str| std::fs::read_to_string(Path::new(ROOT).join("tests/clients").join(file)).unwrap();
+    let (pip, setup) = (read("python/requirements.txt"), read("setup.sh"));
+    let npm: serde_json::Value = serde_json::from_str(&read("node/package.json")).unwrap();
+    let python = pip.lines().filter(|line| line.starts_with("a2a-sdk") || line.starts_with("httpx"));
+    let node = npm["dependencies"].as_object().unwrap().iter();
+    let node = node.map(|(name, version)| format!("{name}@{}", version.as_str().unwrap()));
+    let funduq = setup.split_whitespace().filter(|word| word.starts_with("funduq-"));
+    let named: Vec<String> = python.map(str::to_owned).chain(node).chain(funduq.map(str::to_owned)).collect();
+    assert_eq!(named.len(), 6, "{named:?}");
+    for package in named {
+        assert!(README.contains(&package), "{package} is not what the README says");
+    }
+}
+
+/// Every route a witness names has its line, and every link its place.
+#[tokio::test]
+async fn every_route_has_its_line() {
+    let house = crate::house::TestHouse::open().await;
+    let url = format!("{}/.well-known/wikala.json", house.url);
+    let (_, words) = wikala_doors::client::Client::new().get_json(&url).await.unwrap();
+    let routes = words["routes"].as_object().unwrap();
+    assert!(routes.len() > 10, "{words}");
+    for route in routes.values() {
+        let route = route.as_str().unwrap();
+        assert!(README.contains(route), "{route} is not in the README");
+    }
+    for place in README.split("vectors/WIRE.md#").skip(1) {
+        let place = place.split(')').next().unwrap().replace('-', " ");
+        let there =
+            WIRE.lines().any(|line| line.strip_prefix("## ").is_some_and(|title| title.to_lowercase() == place));
+        assert!(there, "WIRE.md has no {place:?}");
+    }
 }

@@ -11,9 +11,19 @@ pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
         CertCommand::Issue { key, delegate, ttl, expires_at } => {
             let key = io::key(&key)?;
             let delegate = io::public("--delegate", &delegate)?;
+            if delegate == key.public() {
+                return Err(Failure::usage(
+                    "--delegate: the durable key itself, name the session key that acts for it",
+                ));
+            }
+            let now = io::moment(None).as_secs();
             let until = match expires_at {
+                // What is over at birth helps nobody, and is a typing error.
+                Some(at) if at <= now => {
+                    return Err(Failure::usage(format!("--expires-at: {at} is past, it is {now} now")));
+                }
                 Some(at) => at,
-                None => io::moment(None).as_secs() + ttl_s(&ttl)?,
+                None => now + ttl_s(&ttl)?,
             };
             io::say(SignedCertificate::issue(&key, &delegate, until).to_json())
         }
@@ -77,5 +87,9 @@ fn ttl_s(text: &str) -> Result<u64, Failure> {
         "s" => 1,
         _ => return Err(wrong()),
     };
-    digits.parse::<u32>().map(|n| u64::from(n) * scale).map_err(|_| wrong())
+    match digits.parse::<u32>() {
+        Ok(0) => Err(Failure::usage("--ttl: no length at all, write 8h, 30m or 90s")),
+        Ok(n) => Ok(u64::from(n) * scale),
+        Err(_) => Err(wrong()),
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use wikala_chain::{Chain, ChainError, Hop, PrefixCache, PublicKey, Target, VerifiedChain};
 
@@ -132,18 +134,40 @@ fn hop_lines(chain: &VerifiedChain) -> String {
     lines
 }
 
-/// The longest prefix that verifies, then what is wrong after it.
+/// Every hop: the longest prefix that verifies, the verdict at the first that does not,
+/// and from there on what the hops merely claim.
 fn show(file: &Path) -> Result<(), Failure> {
     let text = io::read(file)?;
     let no = match read(&text) {
         Ok(chain) => return io::say(hop_lines(&chain)),
         Err(no) => no,
     };
-    // A list that is none has no prefix either; the verdict below says so.
-    let tokens: Vec<String> = serde_json::from_str(&text).unwrap_or_default();
-    let before = tokens.into_iter().take(no.hop.unwrap_or(0)).collect();
+    // A list that is none has no hops either; the verdict below says so.
+    let tokens: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let first = no.hop.unwrap_or(0);
+    let before = tokens.iter().take(first).map_while(|token| Some(token.as_str()?.to_owned())).collect();
     if let Ok(chain) = Chain::parse(before).and_then(|prefix| prefix.verify(&PrefixCache::disabled())) {
         io::say(hop_lines(&chain))?;
     }
+    for (number, token) in tokens.iter().enumerate().skip(first) {
+        let verdict = if number == first && no.hop.is_some() { no.code } else { "not checked" };
+        io::say(format!("{number:>3}  {verdict}: {}", claims(token)))?;
+    }
     Err(no.failure())
+}
+
+/// What a hop says of itself, nothing of it proved. Quoted where it could pass for a
+/// line of ours.
+fn claims(token: &Value) -> String {
+    let payload = token.as_str().and_then(|token| token.split('.').nth(1));
+    let bytes = payload.and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
+    let Some(claims) = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) else {
+        return "no readable claims".to_owned();
+    };
+    let quoted = |value: &Value| format!("{:?}", value.as_str().unwrap_or("?"));
+    let mut words = format!("claims {}", quoted(&claims["actorPublicKey"]));
+    if let Some(target) = claims.get("dispatchedTo") {
+        words.push_str(&format!(" dispatched to {}/{}", quoted(&target["providerKey"]), quoted(&target["name"])));
+    }
+    words
 }

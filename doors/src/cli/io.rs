@@ -9,7 +9,9 @@ use wikala_chain::{AgentName, Chain, PrefixCache, PublicKey, SigningKey, Verifie
 use wikala_witness::RunId;
 use zeroize::Zeroizing;
 
+use crate::config;
 use crate::exit::Failure;
+use crate::link::frames::AGENTS;
 
 /// `-` is standard input.
 fn is_stdin(file: &Path) -> bool {
@@ -47,7 +49,7 @@ pub(super) fn one_stdin(files: [Option<&Path>; 2]) -> Result<(), Failure> {
 
 /// Prints a line to stdout. A reader who hung up (`| head`) is told of as any other
 /// file that cannot be written, where `println!` would panic.
-pub(super) fn say(line: impl Display) -> Result<(), Failure> {
+pub(crate) fn say(line: impl Display) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
         // `| head -1` hung up: it has what it wanted.
@@ -57,7 +59,7 @@ pub(super) fn say(line: impl Display) -> Result<(), Failure> {
 }
 
 /// A private key: PKCS#8 PEM v1 or v2; on stdin 64 hex as well.
-pub(super) fn key(file: &Path) -> Result<SigningKey, Failure> {
+pub(crate) fn key(file: &Path) -> Result<SigningKey, Failure> {
     let text = Zeroizing::new(read(file)?);
     let trimmed = text.trim();
     let stdin = is_stdin(file);
@@ -74,13 +76,57 @@ pub(super) fn key(file: &Path) -> Result<SigningKey, Failure> {
 
 /// A public key argument.
 pub(super) fn public(place: &str, text: &str) -> Result<PublicKey, Failure> {
-    PublicKey::from_hex(text)
-        .map_err(|error| Failure::usage(format!("{place}: {error}, 64 lower-case hex as `wikala key show` prints")))
+    if is_address(text) {
+        // Of the keys asked for only the witness's is found at an address.
+        let url = text.trim_end_matches('/');
+        let way_out = match place {
+            "--witness" => format!("{url}/.well-known/wikala.json names it"),
+            _ => "64 lower-case hex as `wikala key show` prints".to_owned(),
+        };
+        return Err(Failure::usage(format!("{place}: a URL where a key belongs, {way_out}")));
+    }
+    PublicKey::from_hex(text).map_err(|error| Failure::usage(format!("{place}: {error}, `wikala key show` prints one")))
 }
 
-/// An agent's name.
+/// A witness's URL argument, without a slash at its end. `--witness` is a key where
+/// something is signed for it, and an address where it is called: each names the other.
+pub(crate) fn witness_url(text: &str) -> Result<String, Failure> {
+    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(Failure::usage(
+            "--witness: a key where the witness's URL belongs, for instance http://127.0.0.1:7420",
+        ));
+    }
+    config::public_url(text)
+        .map_err(|_| Failure::usage(format!("--witness: {text:?} is no URL, write http://HOST:PORT or https://HOST")))
+}
+
+fn is_address(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// An agent's name as a chain may carry it.
 pub(super) fn name(text: &str) -> Result<AgentName, Failure> {
     AgentName::new(text).map_err(|error| Failure::usage(format!("--name: {error}")))
+}
+
+/// The names of one roster, as a witness registers them: each fits into an address,
+/// none stands twice. Told here, a typing error costs no link.
+pub(crate) fn roster(names: &[String]) -> Result<Vec<AgentName>, Failure> {
+    let fits = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let mut roster: Vec<AgentName> = Vec::with_capacity(names.len());
+    for text in names {
+        let name = AgentName::new(text).ok().filter(|name| fits(name.as_str())).ok_or_else(|| {
+            Failure::usage(format!("--name: {text:?} does not fit into an address, 1 to 128 of A-Z a-z 0-9 _ -"))
+        })?;
+        if roster.contains(&name) {
+            return Err(Failure::usage(format!("--name: {text} stands twice, one agent has one name")));
+        }
+        roster.push(name);
+    }
+    if roster.len() > AGENTS {
+        return Err(Failure::usage(format!("--name: more than {AGENTS} agents, use another key for the rest")));
+    }
+    Ok(roster)
 }
 
 /// A chain that must verify.

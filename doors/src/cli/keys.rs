@@ -19,7 +19,7 @@ pub(super) fn keygen(file: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a key file: mode 0600 before the first byte, and never over another file.
-pub(super) fn write(file: &Path, key: &SigningKey) -> Result<(), Failure> {
+pub(crate) fn write(file: &Path, key: &SigningKey) -> Result<(), Failure> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).and_then(|mut open| {
         open.write_all(key.to_pem().as_bytes())?;
         open.sync_all()

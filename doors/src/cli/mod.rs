@@ -3,9 +3,9 @@
 mod act;
 mod cert;
 mod chain;
-mod io;
-mod keys;
-mod operator;
+pub(crate) mod io;
+pub(crate) mod keys;
+pub(crate) mod operator;
 mod serve;
 mod vectors;
 
@@ -15,9 +15,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::Failure;
 
+/// What a script needs to know (README, Operating it).
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 refused or a negative verdict, 2 wrong usage, \
+    3 a file, a port or a peer is not as it must be";
+
 /// A witness and broker for signed responsibility chains between AI agents.
 #[derive(Debug, Parser)]
-#[command(name = "wikala", version, about, max_term_width = 100)]
+#[command(name = "wikala", version, about, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Wikala {
     #[command(subcommand)]
     command: Command,
@@ -71,7 +75,7 @@ enum Command {
         /// One JSON object a step
         #[arg(long)]
         json: bool,
-        /// Keep the house open afterwards
+        /// Keep the house open afterwards, with a run that waits and the key to answer it
         #[arg(long)]
         stay: bool,
     },
@@ -130,7 +134,7 @@ enum ChainCommand {
         #[arg(long)]
         witness: Option<String>,
     },
-    /// Show a chain hop by hop, verified or not
+    /// Show every hop of a chain, verified or not; exit 1 with the first flaw
     Show {
         /// A JSON array of tokens, or - for stdin
         file: PathBuf,
@@ -195,18 +199,21 @@ enum ActCommand {
         /// The run
         run: String,
     },
-    /// Answer a paused run, bound to the asks and the answer (wikala-answer)
+    /// Answer a paused run, bound to the asks and the answer (wikala-answer), for POST /v1/runs/RUN/answer
     Answer {
         #[command(flatten)]
         sign: SignArgs,
         /// The run
         run: String,
-        /// An open item's id; once for each
+        /// An open item's id as `run show` lists it; once for each, all of them
         #[arg(long = "ask", required = true)]
         asks: Vec<String>,
-        /// The answer
+        /// The answer: JSON text is that value, other text a string; for several asks {"ID": value, ...}
         #[arg(long)]
         answer: String,
+        /// Print the whole body to send: answer, asks, form and resolution
+        #[arg(long)]
+        body: bool,
     },
     /// Stop a run (funduq-cancel)
     Cancel {
@@ -244,9 +251,9 @@ enum RunCommand {
         /// The run
         run: String,
         /// A witness to ask over HTTP
-        #[arg(long, conflicts_with = "data", required_unless_present = "data")]
+        #[arg(long, conflicts_with = "data")]
         witness: Option<String>,
-        /// Sign the request with this key file
+        /// Sign the request with this key file, as a bound run needs under --reads parties
         #[arg(long, requires = "witness")]
         key: Option<PathBuf>,
         /// The data directory, for the operator's view
@@ -274,7 +281,7 @@ enum VectorsCommand {
 /// What `wikala provider` is told.
 #[derive(Debug, Args)]
 pub struct ProviderArgs {
-    /// The witness's URL
+    /// The witness's URL, for instance http://127.0.0.1:7420
     #[arg(long, env = "WIKALA_WITNESS")]
     pub witness: String,
     /// The provider's key file

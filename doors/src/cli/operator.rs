@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use wikala_witness::{Policy, ThreadId, Witness};
 
@@ -22,25 +22,31 @@ pub(super) fn run_show(
     data: Option<PathBuf>,
 ) -> Result<(), Failure> {
     let run = io::run_id(run)?;
-    if let Some(data) = data {
-        return print(&ask(&data, &json!({ "op": "run", "run": run.as_str() }))?);
-    }
-    let witness = witness.unwrap_or_default();
+    let witness = match (witness, data) {
+        (_, Some(data)) => return print(&ask(&data, &json!({ "op": "run", "run": run.as_str() }))?),
+        (Some(witness), None) => io::witness_url(&witness)?,
+        (None, None) => {
+            return Err(Failure::usage("run: say where to look, --witness URL or --data DIR (the operator's view)"));
+        }
+    };
     let key = key.map(|file| io::key(&file)).transpose()?;
     serve::block_on(async move {
-        let url = format!("{}/v1/runs/{}", witness.trim_end_matches('/'), run.as_str());
+        let url = format!("{witness}/v1/runs/{}", run.as_str());
         let signer = key.as_ref().map(|key| Signer { key, at_s: io::moment(None).as_secs() });
         let (status, words) =
-            Client::new().json(Method::GET, &url, None, &[], signer).await.map_err(Failure::environment)?;
-        if status.is_success() {
+            Client::new().answer(Method::GET, &url, None, &[], signer).await.map_err(Failure::environment)?;
+        let words = words.unwrap_or(Value::Null);
+        if status.is_success() && words["runId"] == run.as_str() {
             return print(&words);
         }
-        let error = &words["error"];
-        Err(Failure::refused(format!(
-            "{}: {}",
-            error["code"].as_str().unwrap_or("?"),
-            error["message"].as_str().unwrap_or("")
-        )))
+        let (code, message) = (words["error"]["code"].as_str(), words["error"]["message"].as_str());
+        let (Some(code), Some(message)) = (code, message) else { return Err(no_witness(&url, status)) };
+        // What a stranger may not read is as unknown as what never was.
+        let hint = match (code, &signer) {
+            ("run-unknown", None) => ", or yours to read only with --key FILE",
+            _ => "",
+        };
+        Err(Failure::refused(format!("{code}: {message}{hint}")))
     })
 }
 
@@ -56,13 +62,24 @@ fn print(words: &Value) -> Result<(), Failure> {
     io::say(format!("{words:#}"))
 }
 
+/// Whatever answered, it was no witness.
+pub(crate) fn no_witness(url: &str, status: StatusCode) -> Failure {
+    Failure::environment(format!("{url}: answered {}, no witness there", status.as_u16()))
+}
+
 fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
     let answer = match UnixStream::connect(data.join(house::CONTROL)) {
         Ok(stream) => over_socket(stream, request)
             .map_err(|error| Failure::environment(format!("control: {error}, is it still serving?")))?,
         Err(_) => {
-            let reader = Witness::reader(&data.join(house::DATABASE), Policy::default())
-                .map_err(|fault| Failure::environment(format!("data: {} cannot be read ({fault})", data.display())))?;
+            let record = data.join(house::DATABASE);
+            if !record.exists() {
+                return Err(Failure::environment(format!(
+                    "data: {0} holds no witness, make one with `wikala init --data {0}`",
+                    data.display()
+                )));
+            }
+            let reader = Witness::reader(&record, Policy::default()).map_err(|fault| Failure::record(data, &fault))?;
             control::answer(&reader, request)
         }
     };

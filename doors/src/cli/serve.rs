@@ -156,7 +156,23 @@ impl ServeArgs {
 pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
     logs(args.log_format, "info");
     let settings = args.settings()?;
+    half_a_house(&settings.data)?;
     block_on(house::run(settings))
+}
+
+/// A record without its key, or a key without its record, is what a lost or half-restored
+/// file leaves behind. Neither is made anew: another key could not go on with the record,
+/// and an empty record would take every act of the last minute a second time.
+fn half_a_house(data: &Path) -> Result<(), Failure> {
+    let (has, lost) = match (data.join(house::DATABASE).exists(), data.join(house::KEY).exists()) {
+        (true, false) => ("a record but no key", house::KEY),
+        (false, true) => ("a key but no record", house::DATABASE),
+        _ => return Ok(()),
+    };
+    Err(Failure::environment(format!(
+        "data: {} has {has}, restore {lost} from your backup, or begin anew in another directory",
+        data.display()
+    )))
 }
 
 /// `init`: a directory of mode 0700, a key of mode 0600 before its first byte, an
@@ -164,6 +180,7 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
 pub(super) fn init(data: &Path) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::environment(format!("data: {} cannot be made ({error})", data.display()));
+    half_a_house(data)?;
     if data.join(house::KEY).exists() || data.join(house::DATABASE).exists() {
         return Err(Failure::environment(format!(
             "data: {} holds a witness already, serve it or choose another directory",
@@ -188,7 +205,7 @@ pub(super) fn init(data: &Path) -> Result<(), Failure> {
     let private = || std::fs::File::options().write(true).create_new(true).mode(0o600).open(data.join(house::DATABASE));
     private().map_err(failed)?;
     Witness::open(&data.join(house::DATABASE), Arc::new(key), Policy::default())
-        .map_err(|fault| Failure::environment(fault.to_string()))?;
+        .map_err(|fault| Failure::record(data, &fault))?;
     io::say(format!(
         "witness {public}\nfingerprint {}\nserve it with: wikala serve --data {}",
         public.fingerprint(),

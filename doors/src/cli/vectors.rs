@@ -1,6 +1,6 @@
 //! The vectors on the command line.
 
-use super::VectorsCommand;
+use super::{VectorsCommand, io};
 use crate::exit::Failure;
 use crate::vectors::{VectorsError, check, generate};
 
@@ -11,10 +11,7 @@ pub(super) fn run(command: VectorsCommand) -> Result<(), Failure> {
         VectorsCommand::Generate { dir } => generate(dir),
     };
     match done {
-        Ok(summary) => {
-            println!("{summary}");
-            Ok(())
-        }
+        Ok(summary) => io::say(summary),
         Err(error @ VectorsError::Differ(_)) => Err(Failure::refused(error.to_string())),
         Err(error @ VectorsError::File { .. }) => Err(Failure::environment(error.to_string())),
     }

@@ -107,18 +107,43 @@ impl Client {
         let request = request
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|error| format!("{url}: {error}"))?;
-        let response = self.0.request(request).await.map_err(|error| {
-            let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-            format!("{url}: not reached, {error}{cause}")
-        })?;
+        let response = self
+            .0
+            .request(request)
+            .await
+            .map_err(|error| format!("{url}: not reached ({}), is a witness serving there?", root(&error)))?;
         let (parts, body) = response.into_parts();
         Ok((parts.status, parts.headers, body))
+    }
+
+    /// One request, answered whole: its status, and its JSON if that is what came. An
+    /// empty answer is null.
+    ///
+    /// # Errors
+    /// As [`Client::send`]; an answer that breaks off, has no end or does not come.
+    pub async fn answer(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<(StatusCode, Option<Value>), String> {
+        let body = body.map(|value| value.to_string().into_bytes());
+        let whole = async {
+            let (status, _, answer) = self.send(method, url, body, headers, signer).await?;
+            let bytes =
+                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
+            let value = if bytes.is_empty() { Some(Value::Null) } else { serde_json::from_slice(&bytes).ok() };
+            Ok((status, value))
+        };
+        tokio::time::timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(format!("{url}: no answer in {PATIENCE:?}")))
     }
 
     /// One request, answered as JSON. An empty answer is null.
     ///
     /// # Errors
-    /// As [`Client::send`]; an answer that is not JSON.
+    /// As [`Client::answer`]; an answer that is not JSON.
     pub async fn json(
         &self,
         method: Method,
@@ -127,18 +152,9 @@ impl Client {
         headers: &[(&str, &str)],
         signer: Option<Signer<'_>>,
     ) -> Result<(StatusCode, Value), String> {
-        let body = body.map(|value| value.to_string().into_bytes());
-        let whole = async {
-            let (status, _, answer) = self.send(method, url, body, headers, signer).await?;
-            let bytes =
-                Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
-            if bytes.is_empty() {
-                return Ok((status, Value::Null));
-            }
-            let value = serde_json::from_slice(&bytes).map_err(|_| format!("{url}: answered {status}, and no JSON"))?;
-            Ok((status, value))
-        };
-        tokio::time::timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(format!("{url}: no answer in {PATIENCE:?}")))
+        let (status, value) = self.answer(method, url, body, headers, signer).await?;
+        let value = value.ok_or_else(|| format!("{url}: answered {}, and no JSON", status.as_u16()))?;
+        Ok((status, value))
     }
 
     /// `GET`, as JSON.
@@ -216,6 +232,15 @@ impl Events {
             }
         }
     }
+}
+
+/// The cause at the bottom: the layers above it only say that they failed.
+fn root(error: &dyn std::error::Error) -> &dyn std::error::Error {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause
 }
 
 /// What a request to this URL has as its `@target-uri`, as the one who receives it sees

@@ -2,25 +2,31 @@
 //! real house with a temporary record and three agents over real links. Every step
 //! asserts.
 
+mod cast;
 mod guest;
+mod rows;
 mod story;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 use wikala_chain::{AgentName, SigningKey};
 use wikala_witness::{AgentId, Policy};
 
+use crate::cli::keys;
 use crate::client::Client;
 use crate::desk::Clock;
 use crate::exit::Failure;
 use crate::house::{self, Admission, App, Settings};
 use crate::http;
+use cast::Cast;
 use guest::Guest;
-use story::Story;
+use story::{Story, tell};
 
 /// What `wikala demo` is told.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,12 +53,27 @@ impl Drop for Agent {
     }
 }
 
-/// Runs the demo.
+/// Runs the demo, until its end or until it is told to stop (SIGINT, SIGTERM): the
+/// temporary directory goes either way.
 ///
 /// # Errors
-/// 1: a step did not hold. 3: no temporary directory, port or process to be had.
+/// 1: a step did not hold, or it was stopped before its end. 3: no temporary directory,
+/// port or process to be had.
 pub async fn run(options: Options) -> Result<(), Failure> {
+    let listen = |kind| signal(kind).map_err(|error| Failure::environment(format!("signals: {error}")));
+    let (mut term, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     let dir = Scratch::new()?;
+    let told = AtomicBool::new(false);
+    tokio::select! {
+        done = play(options, &dir, &told) => return done,
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    if told.load(Ordering::SeqCst) { Ok(()) } else { Err(Failure::refused("demo: stopped before its end")) }
+}
+
+/// The story, in a house in `dir`. `told`: it came to its end, and all held.
+async fn play(options: Options, dir: &Scratch, told: &AtomicBool) -> Result<(), Failure> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .map_err(|error| Failure::environment(format!("demo: no free port ({error})")))?;
@@ -83,24 +104,36 @@ pub async fn run(options: Options) -> Result<(), Failure> {
     let witness = opened.app.public_key();
     let guest = |name| Guest::new(name, SigningKey::generate(), witness, &url, http.clone());
     let (head, stranger) = (guest("H"), guest("S"));
-    let mut story = Story::new(options.json, opened.app.clone());
-    if !options.json {
-        println!("witness {} at {url}, record in {}\n", witness.fingerprint(), dir.0.display());
-    }
     let ids: Vec<AgentId> = agents.iter().map(|agent| agent.id.clone()).collect();
-    let told = match ids.as_slice() {
-        [planner, broker, worker] => story.tell(&head, &stranger, planner, broker, worker).await,
-        _ => Err("demo: three agents were started".to_owned()),
+    let [planner, broker, worker] = ids.as_slice() else {
+        return Err(Failure::environment("demo: three agents are started, no more and no less"));
     };
-    if let Err(broken) = &told {
+    let agent = |letter, id: &AgentId| (letter, id.provider, format!("an agent, the {}", id.name.as_str()));
+    let cast = Cast::new(vec![
+        ("W", witness, format!("the witness, at {url}")),
+        ("H", head.key.public(), "the head: work begins with it".to_owned()),
+        ("S", stranger.key.public(), "a stranger".to_owned()),
+        agent("A", planner),
+        agent("B", broker),
+        agent("C", worker),
+    ]);
+    if !options.json {
+        tell(format!("{}\n\nThe record is in {}.\n", cast.legend(), dir.0.display()));
+    }
+    let mut story = Story::new(options.json, opened.app.clone(), cast);
+    let result = story.tell(&head, &stranger, planner, broker, worker).await;
+    if let Err(broken) = &result {
         story.broken(broken);
     }
     story.close();
-    if options.stay && told.is_ok() {
-        stay(&opened.app, &url, &ids).await;
+    if options.stay && result.is_ok() {
+        told.store(true, Ordering::SeqCst);
+        stay(options, &opened.app, &url, &dir.0, &head, planner).await?;
+        // Until somebody says so: see `run`.
+        std::future::pending::<()>().await;
     }
     let _ = opened.close.send(true);
-    told.map_err(Failure::refused)
+    result.map_err(Failure::refused)
 }
 
 fn start(dir: &Path, url: &str, name: &str) -> Result<Agent, Failure> {
@@ -108,7 +141,7 @@ fn start(dir: &Path, url: &str, name: &str) -> Result<Agent, Failure> {
         |error: std::io::Error| Failure::environment(format!("demo: agent {name} cannot be started ({error})"));
     let key = SigningKey::generate();
     let file = dir.join(format!("{name}.pem"));
-    std::fs::write(&file, key.to_pem().as_bytes()).map_err(failed)?;
+    keys::write(&file, &key)?;
     let child = Command::new(std::env::current_exe().map_err(failed)?)
         .args(["provider", "--witness", url, "--name", name, "--key"])
         .arg(&file)
@@ -138,21 +171,56 @@ async fn online(http: &Client, url: &str, wanted: usize) -> Result<(), Failure> 
     })
 }
 
-async fn stay(app: &App, url: &str, agents: &[AgentId]) {
-    println!(
-        "\nthe house stays open; stop it with Ctrl-C\n\n  curl {url}/.well-known/wikala.json\n  curl {url}/agents"
-    );
-    if let Some(agent) = agents.first() {
-        let base = format!("{url}/a2a/{}/{}", agent.provider, agent.name.as_str());
-        let body: Value = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
-            "params": { "message": { "messageId": "m1", "role": "ROLE_USER", "parts": [{ "text": "echo hello" }] } },
-        });
-        println!("  curl {base}/.well-known/agent-card.json");
-        println!("  curl {base} -H 'Content-Type: application/json' -H 'A2A-Version: 1.0' -d '{body}'");
+/// What can be done in the house: a run that waits for H, H's key to answer it with, and
+/// the lines for it.
+async fn stay(
+    options: Options,
+    app: &App,
+    url: &str,
+    dir: &Path,
+    head: &Guest,
+    agent: &AgentId,
+) -> Result<(), Failure> {
+    let key = dir.join("head.pem");
+    keys::write(&key, &head.key)?;
+    let asked = head.send(agent, "ask which colour", json!({}), head.bag(agent, app.desk.now())).await;
+    let task = asked.map_err(Failure::environment)?.task();
+    let run = task["id"].as_str().unwrap_or_default();
+    let view = head.read(&format!("/v1/runs/{run}")).await.map_err(Failure::environment)?;
+    let ask = view["asks"][0]["ids"][0].as_str().unwrap_or_default();
+    if options.json {
+        tell(json!({ "stays": { "url": url, "data": dir, "key": key, "runId": run, "ask": ask } }));
+        return Ok(());
     }
-    let _ = tokio::signal::ctrl_c().await;
-    tracing::info!(witness = %app.public_key().fingerprint(), "demo closed");
+    let base = format!("{url}/a2a/{}/{}", agent.provider, agent.name.as_str());
+    let body: Value = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
+        "params": { "message": { "messageId": "m1", "role": "ROLE_USER", "parts": [{ "text": "echo hello" }] } },
+    });
+    // As it was called: the lines below can be pasted.
+    let wikala = std::env::args().next().unwrap_or_else(|| "wikala".to_owned());
+    let (dir, key) = (dir.display(), key.display());
+    tell(format!(
+        "
+The house stays open until Ctrl-C; then {dir} is removed.
+
+Who is there, and a word with A:
+  curl {url}/.well-known/wikala.json
+  curl {url}/agents
+  curl {base}/.well-known/agent-card.json
+  curl {base} -H 'Content-Type: application/json' -H 'A2A-Version: 1.0' -d '{body}'
+
+A run of H's waits for an answer; H's key is {key}:
+  {wikala} act answer --key {key} {run} --ask {ask} --answer blue --body |
+    curl {url}/v1/runs/{run}/answer -H 'Content-Type: application/json' -d @-
+  {wikala} run show {run} --witness {url}
+  curl '{url}/v1/runs/{run}/events?after=0'
+
+What the operator sees:
+  {wikala} tree --data {dir}
+  {wikala} run show {run} --data {dir}"
+    ));
+    Ok(())
 }
 
 /// A temporary directory, removed with everything in it when the demo ends.
@@ -173,6 +241,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        // The desk may still be closing its files: what it makes meanwhile goes the next time.
+        for _ in 0..5 {
+            if std::fs::remove_dir_all(&self.0).is_ok() || !self.0.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wikala_witness::{AgentId, ThreadId, TreeNode};
+use wikala_witness::AgentId;
 
+use super::cast::Cast;
 use super::guest::{Guest, Said};
+use super::rows::{Row, Tie};
+use crate::cli::io;
 use crate::house::App;
 
 /// The teller: prints each step, counts, and stops at the first that does not hold.
@@ -13,24 +16,72 @@ use crate::house::App;
 pub struct Story {
     json: bool,
     app: App,
+    cast: Cast,
     told: usize,
     failed: usize,
 }
 
-/// How agent B hands its work to C, and in which class an outside reader counts it.
-const WAYS: [(&str, &str, &str); 5] = [
-    ("extend", "underChain", "signs the chain onward: H's segment goes on, the record names C"),
-    ("fresh", "byProviderKey", "starts a chain of its own: a new segment, headed by B"),
-    ("bare", "byProviderKey", "sends no chain, but signs the request"),
-    ("strip", "byProviderKey", "cuts our hop out of the chain: accepted, and flagged"),
-    ("anon", "anonymous", "says nothing about itself: counted, not attributed"),
+/// One of the ways in which B hands its work to C.
+struct Way {
+    /// The word B is told.
+    word: &'static str,
+    /// In which class an outside reader counts it.
+    class: &'static str,
+    /// What the record ties it to B's run by.
+    tie: Tie,
+    what: &'static str,
+    /// What an outside reader learns, and what not.
+    learns: &'static str,
+}
+
+const WAYS: [Way; 5] = [
+    Way {
+        word: "extend",
+        class: "underChain",
+        tie: Tie::Chain,
+        what: "signs the chain onward: H's segment goes on, the record names C",
+        learns: "knows that this very work was handed on, once, under H's chain; cannot know to whom (H can)",
+    },
+    Way {
+        word: "fresh",
+        class: "byProviderKey",
+        tie: Tie::Key,
+        what: "starts a chain of its own: a new segment, headed by B",
+        learns: "knows that B's key sent something on meanwhile; cannot know whether it was this work, nor to whom",
+    },
+    Way {
+        word: "bare",
+        class: "byProviderKey",
+        tie: Tie::Key,
+        what: "sends no chain, but signs the request",
+        learns: "knows the same as before: a signature is enough to count against B; cannot know what it was for",
+    },
+    Way {
+        word: "strip",
+        class: "byProviderKey",
+        tie: Tie::Key,
+        what: "cuts our hop out of the chain: accepted, and flagged",
+        learns: "knows that B's key sent something on; cannot know that a hop was cut, that stands on C's run",
+    },
+    Way {
+        word: "anon",
+        class: "anonymous",
+        tie: Tie::None,
+        what: "says nothing about itself: counted, not attributed",
+        learns: "knows that somebody unnamed sent something meanwhile; cannot know that it was B",
+    },
 ];
+
+/// The same for work that B did itself.
+const QUIET: &str = "knows that B's key sent nothing on through this witness; cannot know what went past it";
+/// The classes in which dispatches are counted.
+const CLASSES: [&str; 3] = ["underChain", "byProviderKey", "anonymous"];
 
 impl Story {
     /// A story told of this house.
     #[must_use]
-    pub fn new(json: bool, app: App) -> Self {
-        Story { json, app, told: 0, failed: 0 }
+    pub fn new(json: bool, app: App, cast: Cast) -> Self {
+        Story { json, app, cast, told: 0, failed: 0 }
     }
 
     /// Tells it.
@@ -53,15 +104,15 @@ impl Story {
         let state = state(&task);
         let at = now();
         self.step(
-            "H opens a thread with the planner, which pauses and asks",
+            "H opens a thread with A, which pauses and asks",
             state == "TASK_STATE_INPUT_REQUIRED",
             json!({
-                "run": run, "thread": thread, "state": state,
+                "run": run, "thread": thread, "state": state, "cast": self.cast.to_value(),
             }),
         )?;
         let view = head.read(&format!("/threads/{thread}")).await?;
         let bound = view["binding"]["head"] == head.key.public().to_hex().as_str();
-        self.step("the thread is bound to {H, planner} at birth", bound, view["binding"].clone())?;
+        self.step("the thread is bound to {H, A} at birth", bound, view["binding"].clone())?;
 
         let ids = json!({ "taskId": run, "contextId": thread });
         let wrote =
@@ -96,87 +147,68 @@ impl Story {
         let bag = head.bag(planner, self.app.desk.now());
         let slow = head.send(planner, "slow 60", json!({ "returnImmediately": true }), bag).await?.task();
         let slow = text(&slow, "id");
-        self.until(head, &slow, "running").await?;
+        self.until(head, &slow, "running", "H opens another run, and it is running").await?;
         let params = json!({ "id": slow, "metadata": { "cancel": head.cancellation(&slow, self.app.desk.now()) } });
         let stopped = head.call(planner, "CancelTask", params).await?;
-        self.step("H stops another run", matches!(stopped, Said::Done(_)), json!({ "run": slow }))?;
-        self.until(head, &slow, "cancelled").await?;
+        self.step("H stops it", matches!(stopped, Said::Done(_)), json!({ "run": slow }))?;
+        self.until(head, &slow, "cancelled", "and it is cancelled").await?;
 
-        self.chapter("Was something handed on and hidden?");
+        self.chapter("\nWas something handed on and hidden?");
         self.quiet(head, broker).await?;
-        for (way, class, what) in WAYS {
-            self.hidden(head, broker, worker, way, class, what).await?;
+        for way in &WAYS {
+            self.hidden(head, broker, worker, way).await?;
         }
         Ok(())
     }
 
     /// (i): B does the work itself.
     async fn quiet(&mut self, head: &Guest, broker: &AgentId) -> Result<(), String> {
-        let before = self.threads().await?;
+        let before = self.rows().await?;
         let bag = head.bag(broker, self.app.desk.now());
         let task = head.send(broker, "echo my own work", json!({}), bag).await?.task();
-        let view = head.read(&format!("/v1/runs/{}", text(&task, "id"))).await?;
+        let run = text(&task, "id");
+        let view = head.read(&format!("/v1/runs/{run}")).await?;
         let onward = view["onward"].clone();
-        let none = ["underChain", "byProviderKey", "anonymous"].iter().all(|class| onward[*class] == 0);
-        let new = self.since(&before).await?;
-        self.sides("(i)  B does the work itself", none && new.len() == 1, &onward, &new)
+        let none = CLASSES.iter().all(|class| onward[*class] == 0);
+        let new = self.since(&before, &run).await?;
+        self.sides("(i)  B does the work itself", none && new.len() == 1, &onward, &new, QUIET)
     }
 
     /// (ii): B hands it to C, in one of five ways.
-    async fn hidden(
-        &mut self,
-        head: &Guest,
-        broker: &AgentId,
-        worker: &AgentId,
-        way: &str,
-        class: &str,
-        what: &str,
-    ) -> Result<(), String> {
-        let before = self.threads().await?;
-        let order = format!("delegate {}/{} {way} echo somebody else's work", worker.provider, worker.name.as_str());
+    async fn hidden(&mut self, head: &Guest, broker: &AgentId, worker: &AgentId, way: &Way) -> Result<(), String> {
+        let before = self.rows().await?;
+        let address = format!("{}/{}", worker.provider, worker.name.as_str());
+        let order = format!("delegate {address} {} echo somebody else's work", way.word);
         let bag = head.bag(broker, self.app.desk.now());
         let task = head.send(broker, &order, json!({}), bag).await?.task();
         let run = text(&task, "id");
         let view = head.read(&format!("/v1/runs/{run}")).await?;
         let onward = view["onward"].clone();
-        let one =
-            ["underChain", "byProviderKey", "anonymous"].iter().all(|name| onward[*name] == u64::from(*name == class));
-        let new = self.since(&before).await?;
-        let done = state(&task) == "TASK_STATE_COMPLETED" && new.len() == 2;
-        let flagged = new.iter().any(|(_, line)| line.contains("dispatch-hop-missing"));
-        let held = one && done && flagged == (way == "strip");
-        self.sides(&format!("(ii) B hands it to C, {way}: {what}"), held, &onward, &new)
+        let one = CLASSES.iter().all(|name| onward[*name] == u64::from(*name == way.class));
+        let new = self.since(&before, &run).await?;
+        let tied = matches!(new.as_slice(), [of_b, of_c] if of_b.run.as_str() == run && of_c.tie(of_b) == way.tie);
+        let flagged = new.iter().any(|row| row.flags.iter().any(|flag| flag == "dispatch-hop-missing"));
+        let done = state(&task) == "TASK_STATE_COMPLETED";
+        let held = one && done && tied && flagged == (way.word == "strip");
+        let what = format!("(ii) B hands it to C, {}: {}", way.word, way.what);
+        self.sides(&what, held, &onward, &new, way.learns)
     }
 
-    /// The threads that are new since `before`.
-    async fn since(&self, before: &[(ThreadId, String)]) -> Result<Vec<(ThreadId, String)>, String> {
-        let mut new = self.threads().await?;
-        new.retain(|(thread, _)| !before.iter().any(|(known, _)| known == thread));
+    /// The rows that are new since `before`, that of `first` on top: two that began within
+    /// one second stand in no order of their own.
+    async fn since(&self, before: &[Row], first: &str) -> Result<Vec<Row>, String> {
+        let mut new = self.rows().await?;
+        new.retain(|row| !before.iter().any(|known| known.run == row.run));
+        new.sort_by_key(|row| row.run.as_str() != first);
         Ok(new)
     }
 
-    /// All threads as the operator sees them, each below its parent.
-    async fn threads(&self) -> Result<Vec<(ThreadId, String)>, String> {
-        let nodes = self
-            .app
-            .readers
-            .read(|reader| {
-                let mut nodes = Vec::new();
-                for root in reader.roots()? {
-                    nodes.push(reader.operator_tree(&root)?);
-                }
-                Ok(nodes)
-            })
-            .await
-            .map_err(|no| no.to_string())?;
-        let mut flat = Vec::new();
-        for node in &nodes {
-            flatten(node, 0, &mut flat);
-        }
-        Ok(flat)
+    /// All rows as the operator sees them.
+    async fn rows(&self) -> Result<Vec<Row>, String> {
+        self.app.readers.read(Row::all).await.map_err(|no| no.to_string())
     }
 
-    async fn until(&mut self, reader: &Guest, run: &str, status: &str) -> Result<(), String> {
+    async fn until(&mut self, reader: &Guest, run: &str, status: &str, what: &str) -> Result<(), String> {
         let wait = async {
             loop {
                 let view = reader.read(&format!("/v1/runs/{run}")).await?;
@@ -188,12 +220,12 @@ impl Story {
         };
         let seen = tokio::time::timeout(Duration::from_secs(15), wait).await;
         let held = matches!(seen, Ok(Ok(_)));
-        self.step(&format!("and the run is {status}"), held, json!({ "run": run, "status": status }))
+        self.step(what, held, json!({ "run": run, "status": status }))
     }
 
     fn chapter(&self, title: &str) {
         if !self.json {
-            println!("{title}");
+            tell(title);
         }
     }
 
@@ -205,17 +237,21 @@ impl Story {
         self.step(what, said.code() == code, facts)
     }
 
-    fn sides(&mut self, what: &str, held: bool, onward: &Value, new: &[(ThreadId, String)]) -> Result<(), String> {
-        let operator: Vec<&str> = new.iter().map(|(_, line)| line.as_str()).collect();
-        self.step(what, held, json!({ "onward": onward, "operator": operator }))?;
+    /// Both sides of one hand-on: what anybody reads of B's run, what the operator's
+    /// record holds, and what follows from the first alone.
+    fn sides(&mut self, what: &str, held: bool, onward: &Value, new: &[Row], learns: &str) -> Result<(), String> {
+        let above = |n: usize| new.first().filter(|_| n > 0);
+        let operator: Vec<Value> = new.iter().enumerate().map(|(n, row)| row.words(above(n))).collect();
+        let facts = json!({ "onward": onward, "operator": operator, "outsideReader": learns });
+        self.step(what, held, facts)?;
         if !self.json {
-            let counts = ["underChain", "byProviderKey", "anonymous", "sharedWith"]
-                .map(|class| format!("{class} {}", onward[class]))
-                .join(", ");
-            println!("       outside reader   onward: {counts}");
-            for (n, line) in operator.iter().enumerate() {
-                println!("       {} {line}", if n == 0 { "operator's tree " } else { "                " });
+            let counts = CLASSES.map(|class| format!("{class} {}", onward[class])).join(", ");
+            tell(format!("         {:<17} onward: {counts}", "outside reader"));
+            for (n, row) in new.iter().enumerate() {
+                let margin = if n == 0 { "operator's record" } else { "" };
+                tell(format!("         {margin:<17} {}", row.line(&self.cast, above(n))));
             }
+            tell(format!("         so an outside reader {learns}"));
         }
         Ok(())
     }
@@ -224,11 +260,15 @@ impl Story {
         self.told += 1;
         let (number, word) = (self.told, if held { "ok" } else { "FAILED" });
         if self.json {
-            println!("{}", json!({ "step": number, "ok": held, "what": what, "facts": facts }));
+            tell(json!({ "step": number, "ok": held, "what": what, "facts": facts }));
         } else {
-            println!("  {number:>2} {word:<3} {what}");
+            tell(format!("  {number:>2} {word:<3} {what}"));
             if let (true, Some(code)) = (held, facts["code"].as_str()) {
-                println!("         {code}: {}", facts["message"].as_str().unwrap_or(""));
+                let sentence = self.cast.lettered(facts["message"].as_str().unwrap_or(""));
+                tell(format!("         {code}: {sentence}"));
+            }
+            if let Some(key) = facts["answeredBy"].as_str() {
+                tell(format!("         answeredBy: {}", self.cast.lettered(key)));
             }
         }
         if held {
@@ -241,39 +281,22 @@ impl Story {
     /// Says what broke the story, where steps are objects.
     pub fn broken(&self, why: &str) {
         if self.json {
-            println!("{}", json!({ "ok": false, "error": why }));
+            tell(json!({ "ok": false, "error": why }));
         }
     }
 
     /// The closing line.
     pub fn close(&self) {
         if !self.json {
-            println!("\n{} passed, {} failed", self.told - self.failed, self.failed);
+            tell(format!("\n{} passed, {} failed", self.told - self.failed, self.failed));
         }
     }
 }
 
-fn flatten(node: &TreeNode, depth: usize, into: &mut Vec<(ThreadId, String)>) {
-    if let Some(view) = &node.operator
-        && let Some((_, status, flags)) = view.runs.first()
-    {
-        let short = |key: Option<wikala_chain::PublicKey>| {
-            key.map_or_else(|| "nobody".to_owned(), |key| key.fingerprint().to_string())
-        };
-        let line = format!(
-            "{}{} head {} opener {} {}{}",
-            if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) },
-            node.agent.name.as_str(),
-            short(view.head),
-            short(view.opener),
-            status.as_str(),
-            flags.iter().map(|flag| format!(" [{flag}]")).collect::<String>(),
-        );
-        into.push((node.thread.clone(), line));
-    }
-    for child in &node.children {
-        flatten(child, depth + 1, into);
-    }
+/// Prints a line. A reader who hung up has what it wanted; the story still runs to its
+/// end, and the exit code says how it ended.
+pub(super) fn tell(line: impl std::fmt::Display) {
+    let _ = io::say(line);
 }
 
 fn text(value: &Value, member: &str) -> String {

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use wikala_chain::{PublicKey, SigningKey, json};
 
 use super::script;
+use crate::cli::io;
 use crate::client::Client;
 
 /// A run under way.
@@ -128,7 +129,8 @@ impl Agent {
             cancelled
         };
         // For whoever watches: one line a run.
-        println!("took {run} {name}");
+        // Nobody may be: a reader who hung up stops no agent.
+        let _ = io::say(format!("took {run} {name}"));
         let (agent, run, input) = (self.clone(), run.to_owned(), input.to_owned());
         tokio::spawn(async move {
             let mut cancelled = cancelled;

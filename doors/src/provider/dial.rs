@@ -2,43 +2,88 @@
 
 use std::sync::Arc;
 
+use axum::http::{Method, StatusCode};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{self, Message};
 use wikala_chain::{AgentName, PublicKey, RawObject, Signature, json as strict, nonce, payload};
 
 use super::agent::Agent;
+use crate::cli::{io, operator};
+use crate::exit::Failure;
 
 /// Why there is no link.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// For good: another witness, or this key is not wanted.
-    Refused(String),
-    /// For now.
+    /// Nothing that waiting mends: another witness, none at all, or this provider is not
+    /// wanted as it is.
+    ForGood(Failure),
+    /// Not reached for now.
     Broken(String),
+    /// Attached, and lost for now.
+    Dropped(String),
 }
+
+/// What a witness may close a link with (1008) that another dial mends: a ticket too old
+/// or used, a greeting too slow, a house that closes, a reader that fell behind. Any other
+/// reason would be the same the next time.
+const HEALS: [&str; 5] = ["hello: ticket", "hello: did not come", "hello: cannot be recorded", "house:", "link:"];
+
+/// Where a sentence about the roster itself begins.
+const ROSTER: [&str; 3] = ["register:", "name:", "frame:"];
+
+fn refused(why: impl Into<String>) -> Lost {
+    Lost::ForGood(Failure::refused(why))
+}
+
+/// The witness closed the link.
+fn closed(code: u16, reason: &str) -> Lost {
+    if code != POLICY || HEALS.iter().any(|heals| reason.starts_with(heals)) {
+        return Lost::Broken(format!("link: closed with {code}, {reason}"));
+    }
+    // Two processes on one key would replace each other for ever.
+    let way_out = if reason.starts_with("replaced") { ", stop one of the two or give it a key of its own" } else { "" };
+    refused(format!("{reason}{way_out}"))
+}
+
+/// An answer over HTTP that is none of ours: a fault of the moment, or nobody's address.
+fn unexpected(url: &str, status: StatusCode, words: &Value) -> Lost {
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        return Lost::Broken(format!("{url}: answered {}", status.as_u16()));
+    }
+    match words["error"]["message"].as_str() {
+        Some(message) => refused(message),
+        None => Lost::ForGood(operator::no_witness(url, status)),
+    }
+}
+
+/// "Policy violation" (RFC 6455, 7.4.1): how a witness refuses.
+const POLICY: u16 = 1008;
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
 /// Attaches, serves, and returns when the link is gone.
 pub(super) async fn attach(agent: &Arc<Agent>, names: &[AgentName]) -> Result<(), Lost> {
-    let broken = |why: String| Lost::Broken(why);
     let url = format!("{}/tickets", agent.url);
     let body = json!({ "publicKey": agent.key.public().to_hex() });
-    let (status, issued) = agent.http.post_json(&url, &body, &[]).await.map_err(broken)?;
-    if status.as_u16() == 403 {
-        return Err(Lost::Refused(issued["error"]["message"].as_str().unwrap_or("not admitted").to_owned()));
-    }
-    let ticket = issued["ticket"].as_str().ok_or_else(|| broken(format!("{url}: answered {status}, no ticket")))?;
-    let witness = issued["funduqPublicKey"].as_str().and_then(|key| PublicKey::from_hex(key).ok());
-    let witness = witness.ok_or_else(|| broken(format!("{url}: names no witness key")))?;
+    let (status, issued) = agent.http.answer(Method::POST, &url, Some(&body), &[], None).await.map_err(Lost::Broken)?;
+    let issued = issued.unwrap_or(Value::Null);
+    let named = issued["funduqPublicKey"].as_str().and_then(|key| PublicKey::from_hex(key).ok());
+    let (Some(ticket), Some(witness)) = (issued["ticket"].as_str(), named) else {
+        return Err(unexpected(&url, status, &issued));
+    };
     if !agent.pin(witness) {
-        return Err(Lost::Refused(format!("witness: {} answers where another did before", witness.fingerprint())));
+        return Err(refused(format!(
+            "witness: {} answers where another did before, start again if that is right",
+            witness.fingerprint()
+        )));
     }
     let address = format!("{}/ws/provider", agent.url.replacen("http", "ws", 1));
-    let (mut socket, _) =
-        tokio_tungstenite::connect_async(address).await.map_err(|error| broken(format!("link: {error}")))?;
+    let (mut socket, _) = tokio_tungstenite::connect_async(&address).await.map_err(|error| match error {
+        tungstenite::Error::Http(answer) => unexpected(&address, answer.status(), &Value::Null),
+        error => Lost::Broken(format!("link: {error}")),
+    })?;
     let nonce = nonce();
     let proof = agent.key.sign(payload::connect_provider(&witness, ticket, &nonce).as_bytes());
     let hello = json!({
@@ -53,7 +98,7 @@ pub(super) async fn attach(agent: &Arc<Agent>, names: &[AgentName]) -> Result<()
         .and_then(|hex| Signature::from_hex(hex).ok())
         .is_some_and(|answer| witness.verify(payload::connect_witness(ticket, &nonce).as_bytes(), &answer).is_ok());
     if !answered {
-        return Err(Lost::Refused(format!("witness: {} did not prove its key", witness.fingerprint())));
+        return Err(refused(format!("witness: {} did not prove its key", witness.fingerprint())));
     }
     let agents: Vec<Value> = names
         .iter()
@@ -61,10 +106,14 @@ pub(super) async fn attach(agent: &Arc<Agent>, names: &[AgentName]) -> Result<()
         .collect();
     send(&mut socket, json!({ "type": "register", "agents": agents, "providerName": "wikala provider" }).to_string())
         .await?;
-    frames(agent, &mut socket).await
+    let mut registered = false;
+    frames(agent, &mut socket, &mut registered).await.map_err(|lost| match lost {
+        Lost::Broken(why) if registered => Lost::Dropped(why),
+        lost => lost,
+    })
 }
 
-async fn frames(agent: &Arc<Agent>, socket: &mut Socket) -> Result<(), Lost> {
+async fn frames(agent: &Arc<Agent>, socket: &mut Socket, registered: &mut bool) -> Result<(), Lost> {
     let (out, mut waiting) = mpsc::unbounded_channel();
     let mut unnamed = false;
     loop {
@@ -87,7 +136,8 @@ async fn frames(agent: &Arc<Agent>, socket: &mut Socket) -> Result<(), Lost> {
                 let member = |name: &str| frame.get(name).and_then(|raw| strict::string(raw.get())).unwrap_or_default();
                 match member("type").as_str() {
                     "registered" => {
-                        println!("attached");
+                        *registered = true;
+                        let _ = io::say("attached");
                         let held = agent.opened(out.clone());
                         if !held.is_empty() {
                             unnamed = true;
@@ -113,11 +163,27 @@ async fn frames(agent: &Arc<Agent>, socket: &mut Socket) -> Result<(), Lost> {
                         agent.take(&member("runId"), &member("agentName"), input);
                     }
                     "cancel" => agent.cancel(&member("runId")),
-                    "error" => tracing::warn!(message = %member("message"), run = %member("runId"), "the witness says no"),
+                    // The answer to the roster: this link would serve nobody. A roster that is
+                    // refused stays so; a record that failed, or a link just replaced, does not.
+                    "error" if !*registered => {
+                        let why = member("message");
+                        let refusal = ROSTER.iter().any(|place| why.starts_with(place));
+                        return Err(if refusal { refused(why) } else { Lost::Broken(why) });
+                    }
+                    "error" => told(&member("message"), &member("runId")),
                     _ => {}
                 }
             }
         }
+    }
+}
+
+/// A no about something said earlier, of a run if it names one.
+fn told(message: &str, run: &str) {
+    if run.is_empty() {
+        tracing::warn!(message, "the witness says no");
+    } else {
+        tracing::warn!(message, run, "the witness says no");
     }
 }
 
@@ -130,10 +196,9 @@ async fn receive(socket: &mut Socket) -> Result<String, Lost> {
         match socket.next().await {
             Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
             Some(Ok(Message::Close(frame))) => {
-                let reason = frame.map(|frame| frame.reason.to_string()).unwrap_or_default();
-                return Err(match reason.starts_with("not-admitted") {
-                    true => Lost::Refused(reason),
-                    false => Lost::Broken(format!("link: closed, {reason}")),
+                return Err(match frame {
+                    Some(frame) => closed(frame.code.into(), &frame.reason),
+                    None => Lost::Broken("link: closed".to_owned()),
                 });
             }
             Some(Ok(_)) => {}

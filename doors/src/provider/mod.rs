@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use wikala_chain::{AgentName, SigningKey};
 
-use crate::cli::ProviderArgs;
+use crate::cli::{ProviderArgs, io};
 use crate::client::Client;
 use crate::exit::Failure;
 use agent::Agent;
@@ -22,27 +22,24 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// Serves until it is told to die by its script, or refused for good.
 ///
 /// # Errors
-/// 3: the key file or the names cannot be used. 1: the witness refuses this key.
+/// 1: the witness refuses this key, its proof or its roster, or the key attached again
+/// elsewhere. 2: the URL or a name is none. 3: the key file cannot be used, or no witness
+/// answers there.
 pub async fn run(args: ProviderArgs) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&args.key).map_err(|error| {
-        Failure::environment(format!(
-            "key: {} cannot be read ({error}), make one with `wikala keygen`",
-            args.key.display()
-        ))
-    })?;
-    let key = SigningKey::from_pem(&text)
-        .map_err(|error| Failure::environment(format!("key: {}: {error}", args.key.display())))?;
-    let mut names = Vec::new();
-    for name in &args.names {
-        names.push(AgentName::new(name).map_err(|error| Failure::usage(format!("--name: {error}")))?);
+    let witness = io::witness_url(&args.witness)?;
+    let names = io::roster(&args.names)?;
+    if args.max_runs == Some(0) {
+        return Err(Failure::usage("--max-runs: 0 takes nothing, leave it out for no limit"));
     }
-    serve(&args.witness, Arc::new(key), names, args.max_runs).await
+    let key = io::key(&args.key)?;
+    serve(&witness, Arc::new(key), names, args.max_runs).await
 }
 
 /// The same, from within a program.
 ///
 /// # Errors
-/// 1: the witness refuses this key, or is another one than before.
+/// 1: the witness refuses this provider, or is another one than before. 3: no witness
+/// answers there.
 pub async fn serve(
     witness: &str,
     key: Arc<SigningKey>,
@@ -54,8 +51,13 @@ pub async fn serve(
     loop {
         match dial::attach(&agent, &names).await {
             Ok(()) => wait = AGAIN.0,
-            Err(dial::Lost::Refused(why)) => return Err(Failure::refused(why)),
-            Err(dial::Lost::Broken(why)) => tracing::warn!(%why, "link lost"),
+            // It was attached: the way there is free.
+            Err(dial::Lost::Dropped(why)) => {
+                wait = AGAIN.0;
+                tracing::warn!(%why, "link lost");
+            }
+            Err(dial::Lost::ForGood(failure)) => return Err(failure),
+            Err(dial::Lost::Broken(why)) => tracing::warn!(%why, "no link"),
         }
         agent.lost();
         if agent.is_dead() {

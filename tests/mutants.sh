@@ -89,7 +89,8 @@ authority: an answer without an act~witness/src/ask.rs~s/let open = case.set.is_
 authority: a cancel without an act~witness/src/stop.rs~s/None if set.is_open() =>/None if true =>/
 authority: copied set wins over the thread's~witness/src/ask.rs~s/let head = thread.head.or(run.head)?;/let head = run.head?;/
 authority: raw keys resolve in sets~witness/src/caller.rs~s/members.push(self.resolve(key)?);/members.push(key);/
-authority: outsiders before state~witness/src/ask.rs~s/if !self.store.is_member(case.thread, case.agent.id.provider, &who)? {/if false {/
+authority: outsiders before state~witness/src/ask.rs~s/if !self.store.is_member(thread, agent.provider, &who)? {/if false {/
+authority: bound to its asks~witness/src/ask.rs~s/Some(asks) => same_asks(&open, asks).and_then(|()| cover(&open, reply)),/Some(_) => cover(\&open, reply),/
 authority: the door of another agent~witness/src/ask.rs~s/if door.is_some_and(|door| \*door != agent.id) {/if false \&\& door.is_some() {/
 membership: somebody presents~witness/src/caller.rs~s/let Some(presenter) = who.presenter else { return Ok(false) };/let Some(presenter) = who.presenter else { return Ok(true) };/
 membership: the same segment~witness/src/caller.rs~s/Ok(same_segment && (/Ok((true || same_segment) \&\& (/
@@ -110,6 +111,7 @@ consent: ahead~witness/src/caller.rs~s/if !self.record_if_consented(now, certifi
 consent: of the key that signed~witness/src/caller.rs~s/if !signed.contains(&Some(delegate)) {/if false \&\& signed.is_empty() {/
 consent: never rebound~witness/src/caller.rs~s/is_some_and(|row| row.authority != acting.authority())/is_some_and(|row| false \&\& row.authority != acting.authority())/
 consent: never rebound (WHERE)~witness/src/store/threads.rs~s/WHERE authority = excluded.authority/WHERE true/
+consent: one level (WHERE)~witness/src/store/threads.rs~s/WHERE other.authority = :delegate OR other.delegate = :authority/WHERE false/
 consent: live~certs/src/delegation.rs~s/if late > 0 {/if false {/
 freshness: the window's end~certs/src/moment.rs~s/abs_diff(signed_at) <= WINDOW_S/abs_diff(signed_at) < WINDOW_S/
 freshness: the window's width~certs/src/moment.rs~s/abs_diff(signed_at) <= WINDOW_S/abs_diff(signed_at) <= WINDOW_S + 1/
@@ -162,6 +164,16 @@ state: numbered words come once~witness/src/run.rs~s/if seq.is_some_and(|seq| se
 state: only the claimer speaks~witness/src/run.rs~s/if agent.id.provider != provider {/if false {/
 state: an offline agent keeps its ask~witness/src/ask.rs~s/if ask.closed_at.is_none() && !self.is_online(&agent, now) {/if false {/
 state: the queue's limit~witness/src/dispatch.rs~s/waiting_for_a_turn(&thread.id)? >= QUEUE_LIMIT/waiting_for_a_turn(\&thread.id)? > QUEUE_LIMIT/
+state: offers at once~witness/src/queue.rs~s/if self.store.offers_out(link)? >= OFFERS_AT_ONCE {/if false {/
+state: a stop asked for again~witness/src/stop.rs~s/&& self.store.asked_to_stop(&run.id, by.authority)?/\&\& false/
+state: one active though it goes on (WHERE)~witness/src/store/runs.rs~/fn go_on/,/^    }/s/active.id <> run.id/active.id <> run.id AND false/
+state: an agent's queue~witness/src/dispatch.rs~s/waiting_at_agent(agent.row)? >= AGENT_QUEUE/waiting_at_agent(agent.row)? > AGENT_QUEUE/
+state: calls left open~witness/src/run.rs~s/unanswered_calls(id)?.len() > ASK_ITEMS/unanswered_calls(id)?.len() > ASK_ITEMS + 1/
+state: a run's bytes~witness/src/run.rs~s/if said > RUN_BYTES {/if said > RUN_BYTES + 1024 {/
+state: names a key holds~witness/src/link.rs~s/if self.store.agents_of(provider)? > AGENTS_A_KEY {/if self.store.agents_of(provider)? > 9 * AGENTS_A_KEY {/
+state: a call told again (WHERE)~witness/src/store/asks.rs~s/ON CONFLICT (run, id) DO NOTHING/ON CONFLICT (run, id) DO UPDATE SET answered = 0/
+state: our own stall~witness/src/queue.rs~s/Ok(self.store.postpone(seconds)?)/Ok(self.store.postpone(seconds - seconds)?)/
+segment: a chain delivered once~witness/src/dispatch.rs~s/\[one\] => Ok(Some(one.clone())),/[one, ..] => Ok(Some(one.clone())),/
 state: the link's capacity~witness/src/queue.rs~s/load_on_link(link)? >= capacity/load_on_link(link)? > capacity/
 state: a silent offer stands once~witness/src/queue.rs~s/&& self.back_to_queue(now, &run, link, at + RETRY_S)?/\&\& { self.back_to_queue(now, \&run, link, at + RETRY_S)?; true }/
 LIST

@@ -74,7 +74,7 @@ impl SignedAct<Resolve> {
     /// # Errors
     /// `act-signature`.
     pub fn resolve(proof: &Proof, run: &str) -> Result<Self, ActError> {
-        Self::verify(proof, run, payload::resolve(run, proof.timestamp))
+        Self::verify(proof, run, payload::resolve(run, proof.timestamp), Resolve::NAME)
     }
 
     /// Verifies a proof as `wikala-answer` over these asks and this answer.
@@ -83,7 +83,7 @@ impl SignedAct<Resolve> {
     /// `act-signature`.
     pub fn answer(proof: &Proof, run: &str, asks: &[&str], answer: &[u8]) -> Result<Self, ActError> {
         let payload = payload::answer(run, asks, answer, proof.timestamp);
-        let signed = Self::verify(proof, run, payload)?;
+        let signed = Self::verify(proof, run, payload, "answer")?;
         Ok(SignedAct { asks: Some(asks.iter().map(|ask| (*ask).to_owned()).collect()), ..signed })
     }
 
@@ -105,13 +105,13 @@ impl SignedAct<Cancel> {
     /// # Errors
     /// `act-signature`.
     pub fn cancel(proof: &Proof, run: &str) -> Result<Self, ActError> {
-        Self::verify(proof, run, payload::cancel(run, proof.timestamp))
+        Self::verify(proof, run, payload::cancel(run, proof.timestamp), Cancel::NAME)
     }
 }
 
 impl<A: Act> SignedAct<A> {
-    fn verify(proof: &Proof, run: &str, payload: Payload) -> Result<Self, ActError> {
-        let wrong = |sentence: String| ActError::new("act-signature", format!("{}: {sentence}", A::NAME));
+    fn verify(proof: &Proof, run: &str, payload: Payload, form: &str) -> Result<Self, ActError> {
+        let wrong = |sentence: String| ActError::new("act-signature", format!("{form}: {sentence}"));
         // A nonce is not among an act's signed bytes: anyone could have put it there.
         if proof.nonce.is_some() {
             return Err(wrong("carries a nonce, which this act does not sign".into()));

@@ -64,7 +64,7 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         serve_metrics(address).await?;
     }
     let opened = house::open(&config.data.join(DATABASE), key, settings, Clock::System)
-        .map_err(|fault| Failure::environment(fault.to_string()))?;
+        .map_err(|fault| Failure::record(&config.data, &fault))?;
     let app = opened.app;
     app.desk
         .ask(|witness, now| witness.recover(now))

@@ -6,12 +6,14 @@ use std::convert::Infallible;
 use wikala_certs::{ActingFor, AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
+use crate::cover::{cover, same_asks};
+use crate::entry::{Entry, Mark};
 use crate::ids::{RunId, ThreadId};
-use crate::model::{Answer, Caller, Entry, Lane, Leg, Mark, Reply, ReplyItem, Status};
+use crate::model::{Answer, Caller, Lane, Leg, Reply, Status};
 use crate::refusal::{Code, No, Refusal, Winner};
 use crate::store::acts::SpentRow;
 use crate::store::agents::AgentRow;
-use crate::store::asks::{AskRow, ClosedAs, Closer, ItemRow};
+use crate::store::asks::{AskRow, ClosedAs, Closer};
 use crate::store::runs::RunRow;
 use crate::store::threads::ThreadRow;
 use crate::{AnswerPolicy, ReadPolicy, Witness};
@@ -329,69 +331,6 @@ fn continuation(run: &RunRow) -> Answered {
 
 fn all_abandoned(reply: &Reply) -> bool {
     !reply.items.is_empty() && reply.items.iter().all(|item| item.abandoned)
-}
-
-/// An act bound to its asks answers exactly those: signed before another question was
-/// asked, it says nothing about that one.
-fn same_asks(open: &[ItemRow], signed_for: &[String]) -> Result<(), No> {
-    if let Some(unknown) = signed_for.iter().find(|id| !open.iter().any(|item| item.id == **id)) {
-        return Err(unknown_ask(unknown, open));
-    }
-    let missing: Vec<&str> =
-        open.iter().map(|item| item.id.as_str()).filter(|id| !signed_for.iter().any(|named| named == id)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(incomplete(missing.into_iter())) }
-}
-
-/// The answer covers every open item, names no unknown one, each once.
-fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No> {
-    let Reply { items, single } = reply;
-    if let (Some(payload), [only]) = (single, open) {
-        return Ok(vec![ReplyItem { id: only.id.clone(), kind: only.kind, abandoned: false, payload: Some(payload) }]);
-    }
-    if items.is_empty() {
-        return Err(incomplete(open.iter().map(|item| item.id.as_str())));
-    }
-    for (at, item) in items.iter().enumerate() {
-        if items[..at].iter().any(|earlier| earlier.id == item.id) {
-            return Err(Refusal::new(
-                Code::AnswerDuplicate,
-                format!("answer: {:?} is answered twice, once is enough", item.id),
-            )
-            .into());
-        }
-        if !open.iter().any(|known| known.id == item.id) {
-            return Err(unknown_ask(&item.id, open));
-        }
-    }
-    let missing: Vec<&str> =
-        open.iter().map(|i| i.id.as_str()).filter(|id| !items.iter().any(|item| item.id == *id)).collect();
-    if !missing.is_empty() {
-        return Err(incomplete(missing.into_iter()));
-    }
-    // Kinds as asked: a caller cannot turn an approval into a call's result.
-    Ok(items
-        .into_iter()
-        .map(|mut item| {
-            if let Some(known) = open.iter().find(|known| known.id == item.id) {
-                item.kind = known.kind;
-            }
-            item
-        })
-        .collect())
-}
-
-fn list<'a>(ids: impl Iterator<Item = &'a str>) -> String {
-    ids.map(|id| format!("{id:?}")).collect::<Vec<_>>().join(", ")
-}
-
-fn unknown_ask(id: &str, open: &[ItemRow]) -> No {
-    let open = list(open.iter().map(|item| item.id.as_str()));
-    Refusal::new(Code::AnswerUnknownAsk, format!("answer: {id:?} is not open here, open is {open}")).into()
-}
-
-fn incomplete<'a>(missing: impl Iterator<Item = &'a str>) -> No {
-    Refusal::new(Code::AnswerIncomplete, format!("answer: {} not answered, all open items go together", list(missing)))
-        .into()
 }
 
 /// Without the run's id: who is told this may not know it.

@@ -5,8 +5,9 @@ use wikala_certs::Moment;
 use wikala_chain::{PublicKey, Target, VerifiedChain};
 
 use crate::caller::Standing;
+use crate::entry::{Entry, Mark, Why};
 use crate::ids::{RunId, ThreadId};
-use crate::model::{AgentId, Entry, Leg, Lineage, Mark, Place, Status, Utterance, Why};
+use crate::model::{AgentId, Leg, Lineage, Place, Status, Utterance};
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
 use crate::store::agents::AgentRow;

@@ -24,7 +24,10 @@
 
 mod ask;
 mod caller;
+mod cover;
 mod dispatch;
+mod entry;
+mod find;
 mod ids;
 mod lineage;
 mod link;
@@ -35,6 +38,7 @@ mod refusal;
 mod run;
 mod stop;
 mod store;
+mod view;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,18 +50,18 @@ use wikala_chain::{PublicKey, SigningKey};
 
 pub use ask::Answered;
 pub use dispatch::Opened;
+pub use entry::{Entry, Mark, PublicKeyText, Recorded};
 pub use ids::{RunId, ThreadId};
 pub use lineage::{Onward, TreeNode};
 pub use link::{Holding, Resumed};
 pub use model::*;
-pub use read::{
-    AgentView, AskItemView, AskView, CancelView, Page, Reader, RunFilter, RunView, ThreadView, Times, Turn,
-};
+pub use read::Reader;
 pub use refusal::{Code, Fault, No, OpenFault, Refusal, Winner};
 pub use run::Heard;
 pub use stop::Stopped;
 pub use store::agents::Counters;
 pub use store::schema::VERSION;
+pub use view::*;
 
 use store::Store;
 

@@ -3,8 +3,9 @@
 use wikala_certs::Moment;
 use wikala_chain::PublicKey;
 
+use crate::entry::Why;
 use crate::ids::RunId;
-use crate::model::{Delivery, Effect, Status, Why};
+use crate::model::{Delivery, Effect, Status};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;

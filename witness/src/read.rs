@@ -1,18 +1,17 @@
 //! Reads: what a run, a thread or the roster looks like to somebody who may look.
 //! A read changes nothing and sees the last commit.
 
-use std::collections::HashSet;
-
 use wikala_certs::Moment;
-use wikala_chain::{Digest, Fingerprint, PublicKey};
+use wikala_chain::{Fingerprint, PublicKey};
 
+use crate::entry::Recorded;
 use crate::ids::{RunId, ThreadId};
-use crate::lineage::Onward;
-use crate::model::{AgentId, ItemKind, Leg, Recorded, Status};
+use crate::model::{AgentId, Leg};
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
-use crate::store::agents::{AgentRow, Counters};
+use crate::store::agents::AgentRow;
 use crate::store::runs::RunRow;
+use crate::view::{AgentView, AskItemView, AskView, CancelView, Page, RunFilter, RunView, ThreadView, Times, Turn};
 use crate::{Policy, ReadPolicy};
 
 /// A read-only connection with the verbs of a reader.
@@ -20,173 +19,6 @@ use crate::{Policy, ReadPolicy};
 pub struct Reader {
     pub(crate) store: Store,
     pub(crate) policy: Policy,
-}
-
-/// A run as it may be shown.
-#[derive(Debug, Clone)]
-pub struct RunView {
-    /// Its id.
-    pub run: RunId,
-    /// Its thread.
-    pub thread: ThreadId,
-    /// Its agent.
-    pub agent: AgentId,
-    /// Where it stands.
-    pub status: Status,
-    /// Why it failed or was cancelled.
-    pub reason: Option<String>,
-    /// The reason is the provider's, in its own words.
-    pub reason_by_provider: bool,
-    /// The effective head it was opened under.
-    pub head: Option<PublicKey>,
-    /// The authenticated key that opened it; `None`: anonymous.
-    pub opener: Option<PublicKey>,
-    /// The chain delivered, JSON text.
-    pub chain: Option<String>,
-    /// The client's own id for it.
-    pub client_run: Option<String>,
-    /// The viewer stands in its segment, or there is none: ids of other runs that its
-    /// words name may be told.
-    pub insider: bool,
-    /// What a reader should know.
-    pub flags: Vec<String>,
-    /// Its asks, oldest first.
-    pub asks: Vec<AskView>,
-    /// Who asked it to stop.
-    pub cancel_requested_by: Vec<CancelView>,
-    /// Dispatches in its window, once it ended.
-    pub onward: Option<Onward>,
-    /// The authorities that may answer and stop it; empty: whoever knows the id.
-    pub authorities: Vec<PublicKey>,
-    /// Its times.
-    pub times: Times,
-}
-
-/// The times of a run, unix seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
-    /// Opened.
-    pub created_at: u64,
-    /// First taken by its provider.
-    pub started_at: Option<u64>,
-    /// The last change of its status.
-    pub changed_at: u64,
-    /// Ended.
-    pub ended_at: Option<u64>,
-}
-
-/// An ask as it may be shown.
-#[derive(Debug, Clone)]
-pub struct AskView {
-    /// Which pause, from 1.
-    pub ordinal: u64,
-    /// Its items.
-    pub items: Vec<AskItemView>,
-    /// Who may answer; empty: whoever knows the run's id.
-    pub authorities: Vec<PublicKey>,
-    /// Unix seconds.
-    pub opened_at: u64,
-    /// Unix seconds; `None`: open.
-    pub closed_at: Option<u64>,
-    /// `answered`, `by-provider`, `cancelled` or `failed`.
-    pub closed_as: Option<String>,
-    /// Under whose authority it was closed.
-    pub answered_by: Option<PublicKey>,
-    /// With which key.
-    pub answered_with: Option<PublicKey>,
-    /// sha256 of the answer bytes.
-    pub answer_digest: Option<Digest>,
-}
-
-/// One question.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskItemView {
-    /// Its id.
-    pub id: String,
-    /// What kind.
-    pub kind: ItemKind,
-    /// The question as received, JSON text.
-    pub question: String,
-}
-
-/// A request to stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CancelView {
-    /// Unix seconds.
-    pub at: u64,
-    /// Under whose authority; `None` where nobody needed to be asked.
-    pub authority: Option<PublicKey>,
-    /// With which key.
-    pub signer: Option<PublicKey>,
-}
-
-/// A thread as it may be shown.
-#[derive(Debug, Clone)]
-pub struct ThreadView {
-    /// Its id.
-    pub thread: ThreadId,
-    /// Its agent.
-    pub agent: AgentId,
-    /// The head it is bound to.
-    pub head: Option<PublicKey>,
-    /// Unix seconds.
-    pub created_at: u64,
-    /// It has had its first run: bound or unbound for ever.
-    pub born: bool,
-    /// Its runs, in the order opened.
-    pub runs: Vec<(RunId, Status)>,
-}
-
-/// An agent on the roster.
-#[derive(Debug, Clone)]
-pub struct AgentView {
-    /// Its address.
-    pub id: AgentId,
-    /// Served now, or lost only within the grace.
-    pub online: bool,
-    /// As registered, JSON text.
-    pub registration: String,
-    /// Its provider's counters.
-    pub counters: Counters,
-}
-
-/// One run of a thread with everything said in it.
-#[derive(Debug, Clone)]
-pub struct Turn {
-    /// The run.
-    pub run: RunId,
-    /// Where it stands.
-    pub status: Status,
-    /// What the callers said, leg by leg.
-    pub legs: Vec<Leg>,
-    /// What the provider and the witness said.
-    pub entries: Vec<Recorded>,
-}
-
-/// Which runs of an agent to list.
-#[derive(Debug, Clone, Default)]
-pub struct RunFilter {
-    /// Only this thread.
-    pub thread: Option<ThreadId>,
-    /// Only these statuses; empty: all.
-    pub statuses: Vec<Status>,
-    /// Only changed at or after, unix seconds.
-    pub since: Option<u64>,
-    /// Where the last page ended.
-    pub cursor: Option<(u64, RunId)>,
-    /// At most so many.
-    pub limit: usize,
-}
-
-/// A page of runs.
-#[derive(Debug, Clone, Default)]
-pub struct Page {
-    /// The runs, newest change first.
-    pub runs: Vec<RunId>,
-    /// Where the next page begins.
-    pub next: Option<(u64, RunId)>,
-    /// How many match in all.
-    pub total: usize,
 }
 
 impl Reader {
@@ -505,82 +337,6 @@ impl Reader {
         rows.truncate(filter.limit);
         let next = rows.last().filter(|_| more).map(|run| (run.changed_at, run.id.clone()));
         Ok(Page { runs: rows.into_iter().map(|run| run.id).collect(), next, total })
-    }
-
-    /// The run that an answer naming only item ids is for: the newest waiting run of
-    /// the thread whose open items it covers, else the newest that asked for any of
-    /// them. `ids` empty: the newest waiting run.
-    ///
-    /// # Errors
-    /// Only faults.
-    pub fn resume_target(&self, thread: &ThreadId, ids: &HashSet<&str>) -> Result<Option<RunId>, No> {
-        let mut second_best = None;
-        for run in self.store.asking_runs(thread)? {
-            let Some(ask) = self.store.newest_ask(&run.id)? else { continue };
-            let items = self.store.items(&run.id, ask.ordinal)?;
-            let covers = items.iter().all(|item| ids.contains(item.id.as_str()));
-            if ask.closed_at.is_none() && (covers || ids.is_empty()) {
-                return Ok(Some(run.id));
-            }
-            if second_best.is_none() && items.iter().any(|item| ids.contains(item.id.as_str())) {
-                second_best = Some(run.id);
-            }
-        }
-        Ok(second_best)
-    }
-
-    /// The runs of a thread that an act may be for, likeliest first: those that ever
-    /// asked, waiting ones before others, newest first, at most 64; then the newest of all.
-    ///
-    /// # Errors
-    /// Only faults.
-    pub fn likely_targets(&self, thread: &ThreadId) -> Result<Vec<RunId>, No> {
-        let mut runs: Vec<RunId> = self.store.asking_runs(thread)?.into_iter().map(|run| run.id).collect();
-        if let Some(newest) = self.store.newest_run(thread)?
-            && !runs.contains(&newest)
-        {
-            runs.push(newest);
-        }
-        Ok(runs)
-    }
-
-    /// The open calls of the thread's waiting runs: a result for one of them is an
-    /// answer, a result for anything else is history.
-    ///
-    /// # Errors
-    /// Only faults.
-    pub fn open_calls(&self, thread: &ThreadId) -> Result<Vec<(RunId, String)>, No> {
-        let mut open = Vec::new();
-        for run in self.store.asking_runs(thread)?.into_iter().filter(|run| run.status == Status::InputRequired) {
-            if let Some(ask) = self.store.newest_ask(&run.id)? {
-                for item in self.store.items(&run.id, ask.ordinal)? {
-                    if item.kind == ItemKind::Call {
-                        open.push((run.id.clone(), item.id));
-                    }
-                }
-            }
-        }
-        Ok(open)
-    }
-
-    /// The thread a client's alias stands for, seen from each of the given stands
-    /// (effective head, presenter's authority), first match. Raw keys resolve.
-    ///
-    /// # Errors
-    /// `agent-unknown`.
-    pub fn alias(
-        &self,
-        agent: &AgentId,
-        stands: &[(Option<PublicKey>, Option<PublicKey>)],
-        name: &str,
-    ) -> Result<Option<ThreadId>, No> {
-        let row = self.store.agent(agent)?.ok_or_else(|| Refusal::new(Code::AgentUnknown, "agent: not known here"))?;
-        for stand in stands {
-            if let Some(thread) = self.store.find_alias(row.row, *stand, name)? {
-                return Ok(Some(thread));
-            }
-        }
-        Ok(None)
     }
 
     /// The record answers: for readiness.

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
+use crate::entry::{Entry, Mark, Why};
 use crate::ids::RunId;
-use crate::model::{Effect, Entry, Fact, ItemKind, LinkId, Mark, Question, Status, Verdict, Why, Words};
+use crate::model::{Effect, Fact, ItemKind, LinkId, Question, Status, Verdict, Words};
 use crate::refusal::{Code, No, Refusal};
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::asks::{ClosedAs, Closer, ItemRow};

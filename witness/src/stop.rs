@@ -5,8 +5,9 @@ use wikala_chain::{Digest, PublicKey};
 
 use crate::Witness;
 use crate::ask::{act_spent, other_run};
+use crate::entry::{Entry, Mark};
 use crate::ids::{RunId, ThreadId};
-use crate::model::{Effect, Entry, Mark, Status, Stop};
+use crate::model::{Effect, Status, Stop};
 use crate::refusal::{Code, No, Refusal};
 use crate::store::acts::SpentRow;
 use crate::store::asks::{ClosedAs, Closer};

@@ -6,8 +6,9 @@ use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, maybe, number, secs, sha};
+use crate::entry::{Entry, Mark, Recorded};
 use crate::ids::RunId;
-use crate::model::{Dialect, Entry, ItemKind, Mark, Recorded, Words};
+use crate::model::{Dialect, ItemKind, Words};
 use crate::refusal::Fault;
 
 /// A row of `ask`.

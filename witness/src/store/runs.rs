@@ -6,8 +6,9 @@ use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, maybe, number, secs, sha};
+use crate::entry::Why;
 use crate::ids::{RunId, ThreadId};
-use crate::model::{Dialect, Leg, LinkId, ReplyItem, Status, Why, Words};
+use crate::model::{Dialect, Leg, LinkId, ReplyItem, Status, Words};
 use crate::refusal::Fault;
 
 /// A row of `run`.

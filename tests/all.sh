@@ -22,6 +22,8 @@ if cargo deny --version >/dev/null 2>&1; then
 else
   echo "skipped: cargo-deny is not installed (cargo install cargo-deny --locked)"
 fi
+step "guards named in tests/mutants"
+tests/mutants.sh stale
 step "tests"
 if cargo nextest --version >/dev/null 2>&1; then
   cargo nextest run --workspace --locked --no-fail-fast

@@ -237,6 +237,9 @@ fn a_presenter_is_bound_to_place_and_chain() {
     refused(&Proof { nonce: Some(nonce()), ..proof.clone() }, &w, &provider, "a", tip);
     refused(&Proof { timestamp: NOW.as_secs() + 1, ..proof.clone() }, &w, &provider, "a", tip);
     refused(&Proof { public_key: x().public(), ..proof.clone() }, &w, &provider, "a", tip);
+    // Signed over no nonce at all: the same bytes each time, so nothing tells two uses apart.
+    let bare = Proof::present(&h(), &w, &provider, &name("a"), tip, "", NOW);
+    refused(&Proof { nonce: None, ..bare }, &w, &provider, "a", tip);
     // An act's signature presents nothing.
     let act = Proof { nonce: Some(once), ..Proof::resolve(&h(), RUN, NOW) };
     refused(&act, &w, &provider, "a", tip);

@@ -36,7 +36,7 @@ restore() {
     touch "$copy/$each" # or cargo would keep what was built without the guard
   done
 }
-tar c --exclude=./target --exclude=./.git --exclude=./tests/.clients . | tar x -C "$copy"
+tar c --exclude=./target --exclude=./.git --exclude=./tests/.clients . | tar xm -C "$copy" # as of now: cargo must build it anew
 
 if [ "$suite" = stale ]; then
   stale=0

@@ -351,9 +351,10 @@ fn a_chain_handed_on_is_lineage_without_a_reference() {
     assert_eq!(world.reader().tree(&at_a.thread, Some(head().public())).expect("known").children.len(), 1);
     assert!(world.reader().tree(&at_a.thread, None).expect("known").children.is_empty());
     // The identical chain delivered twice: whose work it is is not known, so nothing is said.
-    world.open(&a());
+    let again = world.open(&a());
     let onward = delivered(&handed).extend(&a()).expect("a longer chain");
     let caller = world.carrying(onward, &a(), &agent(&b()));
     world.speak(&agent(&b()), Place::New, caller).expect("opened");
     assert_eq!(world.reader().operator_tree(&at_a.thread).expect("known").children.len(), 1);
+    assert!(world.reader().operator_tree(&again.thread).expect("known").children.is_empty());
 }

@@ -295,6 +295,22 @@ mod tests {
     }
 
     #[test]
+    fn a_component_has_no_parameters_and_stands_once() {
+        let key = SigningKey::from_seed([7; 32]).public();
+        // Signed as somebody would who hoped that we pass over what we do not know.
+        for (list, lines, taken) in [
+            ("\"@method\" \"@target-uri\"", "\"@method\": GET\n", true),
+            ("\"@method\";req \"@target-uri\"", "\"@method\": GET\n", false),
+            ("\"@method\";req \"@target-uri\"", "\"@method\";req: GET\n", false),
+            ("\"@method\" \"@method\" \"@target-uri\"", "\"@method\": GET\n\"@method\": GET\n", false),
+        ] {
+            let input = format!("({list});created=1790000000;nonce=\"0\";keyid=\"{key}\";tag=\"wikala\"");
+            let base = format!("{lines}\"@target-uri\": {URI}\n\"@signature-params\": {input}");
+            assert_eq!(verify("GET", URI, &by_hand(&base, &input, &[]), b"").is_ok(), taken, "{input}");
+        }
+    }
+
+    #[test]
     fn a_shorter_life_than_the_window_is_not_read_as_a_longer_one() {
         let key = SigningKey::from_seed([7; 32]).public();
         for (expires, taken) in [("1790000059", false), ("\"soon\"", false), ("-1", false), ("1790000060", true)] {

@@ -38,19 +38,19 @@ async fn an_offer_is_flat_and_a_run_ends_as_it_was_said() {
 /// A line that was cut without a word: nobody closes, nobody answers.
 #[tokio::test]
 async fn two_lost_pings_lose_the_link_and_its_runs_keep_a_lease() {
-    let house = TestHouse::made(Policy::default(), |settings| settings.ping = Duration::from_millis(30)).await;
+    let house = TestHouse::made(Policy::default(), |settings| settings.ping = Duration::from_millis(400)).await;
     let (quick, dead) = (key(3), key(4));
     let mut awake = Peer::attach(&house, &quick, &["a"]).await;
-    let mut asleep = Peer::attach(&house, &dead, &["b"]).await;
-    let (run, _) = speak(&house, &dead, "b", "hi").await;
-    asleep.take().await;
-    until(&house, &run, "running").await;
     // Whoever reads its socket answers pings by itself; whoever does not is lost at the third beat.
     let reads = tokio::spawn(async move {
         loop {
             awake.next().await;
         }
     });
+    let mut asleep = Peer::attach(&house, &dead, &["b"]).await;
+    let (run, _) = speak(&house, &dead, "b", "hi").await;
+    asleep.take().await;
+    until(&house, &run, "running").await;
     until_attached(&house, 1).await;
     assert_eq!(house.app.desk.ask(|w, _| w.attached()).await.expect("links"), [quick.public()]);
     assert_eq!(view(&house, &run).await.status.as_str(), "running", "a blip is not a death");

@@ -277,3 +277,37 @@ pub fn outward(view: &RunView) -> serde_json::Value {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wikala_chain::SigningKey;
+
+    #[test]
+    fn proofs_and_what_only_we_may_write_go_no_further() {
+        let mut text = "{\"theirs\":1.0".to_owned();
+        for name in OURS.iter().chain(&RESERVED) {
+            text.push_str(&format!(",{}:{{}}", json::quote(name)));
+        }
+        text.push('}');
+        assert_eq!(callers_own(&text).to_raw().get(), "{\"theirs\":1.0}");
+        assert!(callers_own("[]").is_empty() && callers_own("\"text\"").is_empty());
+    }
+
+    #[test]
+    fn a_request_consents_only_if_the_delegate_signed_its_body() {
+        let (head, session) = (SigningKey::from_seed([1; 32]), SigningKey::from_seed([2; 32]));
+        let certificate = SignedCertificate::issue(&head, &session.public(), 2_000_000_000);
+        let bag = Bag::of_certificate(Some(certificate.raw())).unwrap();
+        let signed = |key: &SigningKey, covers_body| HttpSigner {
+            signed: SignedPresenter::from_http(key.public(), 1, Digest::ZERO),
+            covers_body,
+            key: key.public(),
+        };
+        let by_request = |signer: Option<HttpSigner>| bag.consented(signer.as_ref()).unwrap().by_request;
+        assert!(by_request(Some(signed(&session, true))));
+        assert!(!by_request(Some(signed(&session, false))), "it did not sign what is in the body");
+        assert!(!by_request(Some(signed(&head, true))), "somebody else signed the body");
+        assert!(!by_request(None));
+    }
+}

@@ -311,6 +311,25 @@ mod tests {
     }
 
     #[test]
+    fn a_signature_covers_method_and_target_and_has_a_nonce() {
+        let key = SigningKey::from_seed([7; 32]).public();
+        let (method, target) = ("\"@method\": GET\n".to_owned(), format!("\"@target-uri\": {URI}\n"));
+        let long = "n".repeat(NONCE + 1);
+        for (list, lines, nonce, taken) in [
+            ("\"@method\" \"@target-uri\"", method.clone() + &target, ";nonce=\"0\"", true),
+            ("\"@method\"", method.clone(), ";nonce=\"0\"", false),
+            ("\"@target-uri\"", target.clone(), ";nonce=\"0\"", false),
+            ("\"@method\" \"@target-uri\"", method.clone() + &target, "", false),
+            ("\"@method\" \"@target-uri\"", method.clone() + &target, ";nonce=\"\"", false),
+            ("\"@method\" \"@target-uri\"", method + &target, &format!(";nonce=\"{long}\""), false),
+        ] {
+            let input = format!("({list});created=1790000000{nonce};keyid=\"{key}\";tag=\"wikala\"");
+            let base = format!("{lines}\"@signature-params\": {input}");
+            assert_eq!(verify("GET", URI, &by_hand(&base, &input, &[]), b"").is_ok(), taken, "{input}");
+        }
+    }
+
+    #[test]
     fn a_shorter_life_than_the_window_is_not_read_as_a_longer_one() {
         let key = SigningKey::from_seed([7; 32]).public();
         for (expires, taken) in [("1790000059", false), ("\"soon\"", false), ("-1", false), ("1790000060", true)] {

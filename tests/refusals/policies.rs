@@ -163,6 +163,8 @@ pub async fn gateway(table: &mut Table) {
             ("no secret", named(ask.clone(), &head().public())),
             ("an empty secret", secret("")),
             ("a wrong secret", secret("guessed")),
+            // A gateway that appends would let its client go first.
+            ("there twice", vouched(ask.clone(), &head().public()).with("x-presenter", &head().public().to_hex())),
             ("no key", ask.clone().with("x-presenter", "root").with("wikala-gateway-secret", SECRET)),
         ] {
             table.refused(&stage, "body-malformed", why, [ask]).await;

@@ -98,7 +98,8 @@ impl Code {
                 | Record::RunIdReused
                 | Record::AnswerForm
                 | Record::FingerprintAmbiguous
-                | Record::DelegateRebound => StatusCode::CONFLICT,
+                | Record::DelegateRebound
+                | Record::CarrierTaken => StatusCode::CONFLICT,
                 Record::AnswerIncomplete
                 | Record::AnswerUnknownAsk
                 | Record::AnswerDuplicate

@@ -70,6 +70,9 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         .ask(|witness, now| witness.recover(now))
         .await
         .map_err(|no| Failure::environment(format!("record: recovery failed ({no})")))?;
+    crate::upstream::open(&app)
+        .await
+        .map_err(|no| Failure::environment(format!("record: upstream agents cannot be read ({no})")))?;
     let time = tokio::spawn(app.desk.clone().keep_time());
     let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
     let serving =
@@ -185,7 +188,11 @@ pub fn lock(data: &Path) -> Result<File, Failure> {
     }
 }
 
-fn read_key(data: &Path) -> Result<SigningKey, Failure> {
+/// The key of the witness in a data directory.
+///
+/// # Errors
+/// 3: it cannot be read.
+pub fn read_key(data: &Path) -> Result<SigningKey, Failure> {
     let path = data.join(KEY);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::environment(format!("key: {} cannot be read ({error})", path.display())))?;

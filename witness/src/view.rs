@@ -5,7 +5,7 @@ use wikala_chain::{Digest, PublicKey};
 use crate::entry::Recorded;
 use crate::ids::{RunId, ThreadId};
 use crate::lineage::Onward;
-use crate::model::{AgentId, ItemKind, Leg, Status};
+use crate::model::{AgentId, Dialect, ItemKind, Leg, Status};
 use crate::store::agents::Counters;
 
 /// A run as it may be shown.
@@ -134,6 +134,10 @@ pub struct AgentView {
     pub registration: String,
     /// Its provider's counters.
     pub counters: Counters,
+    /// It stands behind HTTP and speaks that; `None`: its provider dials in.
+    pub upstream: Option<Dialect>,
+    /// The witness made and holds its provider's key.
+    pub custodial: bool,
 }
 
 /// One run of a thread with everything said in it.

@@ -7,7 +7,9 @@
 mod card;
 mod draft;
 mod fields;
+pub mod heard;
 mod refused;
+mod relayed;
 mod rpc;
 mod send;
 mod stream;

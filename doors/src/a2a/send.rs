@@ -7,7 +7,7 @@ use super::draft::{Draft, Told};
 use super::fields::Fields;
 use super::refused::Refused;
 use super::rpc::{Call, Said, no_push};
-use super::task::{Sheet, Show, object, task};
+use super::task::{Sheet, Show, whole};
 use super::words::Message;
 use crate::answer::{Door, Problem};
 use crate::bag::Bag;
@@ -31,7 +31,7 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     let Entered { run, thread, .. } = &entered;
     settle(call, &entered)
         .await
-        .map(|task| Said::Whole(object(&[("task", task)]), Some((run.clone(), thread.clone()))))
+        .map(|result| Said::Whole(result, Some((run.clone(), thread.clone()))))
         .map_err(|refused| refused.about(run.as_str()))
 }
 
@@ -41,13 +41,13 @@ async fn settle(call: &Call, entered: &Entered) -> Result<String, Refused> {
     let now_is_enough = entered.at_once || entered.replayed;
     if now_is_enough {
         let (draft, sheet) = read(&call.app, &entered.run, Some(call.agent.provider)).await?;
-        return Ok(task(&draft, &sheet, entered.show));
+        return Ok(whole(&draft, &sheet, entered.show));
     }
     loop {
         let Some(told) = story.next().await? else { return Err(closing().into()) };
         let settled = told.iter().any(|told| matches!(told, Told::Paused | Told::Ended));
         if story.draft.seq > entered.after && settled {
-            return Ok(task(&story.draft, &story.sheet().await?, entered.show));
+            return Ok(whole(&story.draft, &story.sheet().await?, entered.show));
         }
     }
 }

@@ -28,6 +28,12 @@ use crate::house::App;
 
 pub use card::EXTENSION_INTERJECTION;
 
+/// An agent's A2A event with the ids that callers know: JSON text.
+#[must_use]
+pub fn patched(text: &str, run: &str, thread: &str) -> Option<String> {
+    relayed::event(text, relayed::Ids { task: run, context: thread })
+}
+
 /// The routes of this door. The kit and some clients post to the URL with a slash.
 pub fn routes() -> Router<App> {
     Router::new()

@@ -99,6 +99,10 @@ impl Teller {
         if self.a2a.starts() {
             events.push(self.edited("{\"type\":\"RUN_STARTED\",\"threadId\":\"\",\"runId\":\"\"}", &[]));
         }
+        // An upstream's own ids name nothing here.
+        let id = |name: &str| self.note[name].as_str().unwrap_or_default();
+        let patched = crate::a2a::patched(text, id("runId"), id("threadId"));
+        let text = patched.as_deref().unwrap_or(text);
         let (told, last) = self.a2a.hear(text, asks.first().map(String::as_str));
         events.extend(told);
         let settled = matches!(entry, Entry::Mark(Mark::Paused { .. } | Mark::Ended { in_words: true, .. }));

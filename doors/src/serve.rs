@@ -18,6 +18,10 @@ use crate::exit::Failure;
 use crate::house::{self, Admission, App, Settings};
 use crate::{control, http, link};
 
+/// How long a caller that stops a run waits to see it stopped: an agent that stops at once
+/// is told as stopped, any other as asked.
+const STOP_TIME: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// The database in a data directory.
 pub const DATABASE: &str = "wikala.db";
 /// The witness's key.
@@ -57,6 +61,7 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         ping: link::PING,
         body_time: crate::door::BODY_TIME,
         write_time: crate::http::WRITE_TIME,
+        stop_time: STOP_TIME,
         gateway: config.gateway.clone(),
         behind_proxy: config.behind_proxy,
     };

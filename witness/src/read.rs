@@ -115,6 +115,7 @@ impl Reader {
             opener: row.opener,
             chain: row.chain,
             client_run: row.client_run,
+            client_thread: row.client_thread,
             asks,
         })
     }

@@ -15,6 +15,8 @@ pub struct RunView {
     pub run: RunId,
     /// Its thread.
     pub thread: ThreadId,
+    /// What its caller calls the thread, where that is another name.
+    pub client_thread: Option<String>,
     /// Its agent.
     pub agent: AgentId,
     /// Where it stands.

@@ -78,6 +78,9 @@ impl Relayed {
 
     /// Lets go of what was told whole.
     pub(super) fn told_whole(&mut self) {
+        if !self.has_spoken() {
+            return;
+        }
         let (status, current) = (self.status.take(), self.current);
         *self = Relayed { base: Some("{}".to_owned()), status, current, ..Relayed::default() };
     }

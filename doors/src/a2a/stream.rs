@@ -1,13 +1,12 @@
-//! SendStreamingMessage and SubscribeToTask. Each event is a whole JSON-RPC envelope;
+//! SendStreamingMessage and SubscribeToTask. Each event is whole, in the envelope of its binding;
 //! the first is the task. A stream ends with a last word or with an error frame,
 //! never by falling silent in the middle: clients take that for a clean end.
 
-use serde_json::Value;
-use wikala_witness::{Dialect, RunId};
+use wikala_witness::RunId;
 
+use super::call::{Call, Envelope, Said, name_run};
 use super::draft::{Draft, Told};
 use super::refused::Refused;
-use super::rpc::{Call, Said, error_frame, name_run};
 use super::send::{Story, closing, enter, read};
 use super::task::{Sheet, Show, event, whole};
 use crate::answer::{A2a, Method, Problem};
@@ -36,7 +35,7 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     while story.draft.seq <= wanted {
         settled = next(&mut story).await? && story.draft.seq > wanted;
     }
-    if speaks_a2a(call).await? {
+    if entered.speaks_a2a {
         // The first word is the agent's own, a task or a message, if it comes soon.
         let own = async {
             while !settled && (story.draft.spoke <= wanted || story.draft.holds_back()) {
@@ -73,13 +72,6 @@ pub(super) async fn subscribe(call: &Call) -> Result<Said, Refused> {
     watch.await.map_err(|refused: Refused| refused.about(&id))
 }
 
-/// The agent behind this address speaks A2A itself.
-async fn speaks_a2a(call: &Call) -> Result<bool, Refused> {
-    let (agent, now) = (call.agent.clone(), call.app.desk.now());
-    let view = call.app.readers.read(move |reader| reader.agent(&agent, now)).await?;
-    Ok(view.upstream == Some(Dialect::A2a))
-}
-
 /// `settled`: the first event is the last.
 fn begin(
     call: &Call,
@@ -92,7 +84,7 @@ fn begin(
 ) -> Said {
     let (out, mut response) = sse::response(call.app.settings.keep_alive);
     name_run(&mut response, &sheet.view.run, &sheet.view.thread);
-    let teller = Teller { id: call.id.clone(), out, sheet, ends_at_pause };
+    let teller = Teller { envelope: call.envelope.clone(), out, sheet, ends_at_pause };
     tokio::spawn(async move {
         let _place = place;
         // Gone or told: either way there is nobody to tell any more. The run goes on.
@@ -103,7 +95,7 @@ fn begin(
 
 /// The writing side of one stream.
 struct Teller {
-    id: String,
+    envelope: Envelope,
     out: Out,
     sheet: Sheet,
     ends_at_pause: bool,
@@ -149,7 +141,7 @@ impl Teller {
     }
 
     async fn result(&self, result: &str) -> Result<(), sse::Gone> {
-        self.out.data(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", self.id)).await
+        self.out.data(&self.envelope.result(result)).await
     }
 
     async fn error(&self, problem: Problem) -> Result<(), sse::Gone> {
@@ -157,7 +149,6 @@ impl Teller {
     }
 
     async fn refused(&self, refused: &Refused) -> Result<(), sse::Gone> {
-        let error: Value = refused.error(Method::Other);
-        self.out.data(&error_frame(&self.id, &error)).await
+        self.out.data(&self.envelope.refused(refused, Method::Other)).await
     }
 }

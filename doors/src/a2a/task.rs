@@ -39,7 +39,7 @@ pub(super) fn task(draft: &Draft, sheet: &Sheet, show: Show) -> String {
     }
     let mut members = vec![
         ("id", json::quote(view.run.as_str())),
-        ("contextId", json::quote(view.thread.as_str())),
+        ("contextId", json::quote(context(sheet))),
         ("status", status(draft, sheet)),
     ];
     if show.artifacts && !draft.artifacts.is_empty() {
@@ -66,8 +66,13 @@ pub(super) fn whole(draft: &Draft, sheet: &Sheet, show: Show) -> String {
     message.unwrap_or_else(|| object(&[("task", task(draft, sheet, show))]))
 }
 
+/// The context as its caller knows it.
+fn context(sheet: &Sheet) -> &str {
+    sheet.view.client_thread.as_deref().unwrap_or(sheet.view.thread.as_str())
+}
+
 fn ids(sheet: &Sheet) -> Ids<'_> {
-    Ids { task: sheet.view.run.as_str(), context: sheet.view.thread.as_str() }
+    Ids { task: sheet.view.run.as_str(), context: context(sheet) }
 }
 
 /// A task or an update of an agent's, with our words in its metadata.
@@ -107,8 +112,7 @@ pub(super) fn event(told: &Told, draft: &Draft, sheet: &Sheet) -> String {
         }
         _ => {}
     }
-    let ids =
-        [("taskId", json::quote(sheet.view.run.as_str())), ("contextId", json::quote(sheet.view.thread.as_str()))];
+    let ids = [("taskId", json::quote(sheet.view.run.as_str())), ("contextId", json::quote(context(sheet)))];
     let (name, rest) = match told {
         Told::Text { artifact: id, text, append, last } => {
             let rest =
@@ -281,7 +285,7 @@ fn resume_entry(item: &ReplyItem) -> String {
 fn message(id: &str, role: &str, parts: &str, sheet: &Sheet) -> String {
     object(&[
         ("messageId", json::quote(id)),
-        ("contextId", json::quote(sheet.view.thread.as_str())),
+        ("contextId", json::quote(context(sheet))),
         ("taskId", json::quote(sheet.view.run.as_str())),
         ("role", json::quote(role)),
         ("parts", parts.to_owned()),

@@ -2,6 +2,7 @@
 //! decides that; kept whole, as it came.
 
 use serde_json::Value;
+use wikala_chain::json;
 
 use super::outbound::within;
 
@@ -40,7 +41,7 @@ impl Card {
     /// # Errors
     /// One sentence: no card, or none of its interfaces is one we speak.
     pub fn read(text: &str, from: &str) -> Result<Card, String> {
-        wikala_chain::json::check(text).map_err(|error| format!("card: {error}"))?;
+        json::check(text).map_err(|error| format!("card: {error}"))?;
         let value: Value = serde_json::from_str(text).map_err(|_| "card: no JSON")?;
         let (binding, url, tenant) = interface(&value)
             .ok_or("card: no interface we speak, JSONRPC or HTTP+JSON of A2A 1.0, or JSONRPC of 0.3, expected")?;
@@ -65,12 +66,13 @@ impl Card {
     /// What the roster says about it, JSON text: as if its provider had registered it.
     #[must_use]
     pub fn registration(&self, name: &str) -> String {
-        serde_json::json!({
-            "name": name,
-            "description": self.value["description"].as_str().unwrap_or(""),
-            "agentCardExtra": self.value,
-        })
-        .to_string()
+        let description = self.value["description"].as_str().unwrap_or("");
+        format!(
+            "{{\"name\":{},\"description\":{},\"agentCardExtra\":{}}}",
+            json::quote(name),
+            json::quote(description),
+            self.text.trim()
+        )
     }
 }
 

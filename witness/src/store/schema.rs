@@ -231,6 +231,8 @@ CREATE INDEX deferred_call_open ON deferred_call (run, position) WHERE answered 
 /// Agents behind HTTP: our own links to them, one each, beside the one that a provider
 /// dials in with; what they call our threads and runs.
 const V3: &str = "
+ALTER TABLE run ADD COLUMN client_thread TEXT;
+CREATE INDEX run_client_thread ON run (agent, client_thread) WHERE client_thread IS NOT NULL;
 ALTER TABLE link ADD COLUMN carrier TEXT NOT NULL DEFAULT 'link' CHECK (carrier IN ('link', 'upstream'));
 DROP INDEX link_live;
 CREATE UNIQUE INDEX link_live ON link (provider) WHERE detached_at IS NULL AND carrier = 'link';

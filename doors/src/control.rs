@@ -78,7 +78,7 @@ pub fn answer(reader: &Reader, request: &Value) -> Value {
             Some(id) => reader.run_for_operator(&id).map(|view| run_words(&view)),
             None => return json!({ "error": "run: not a run id" }),
         },
-        Some("agents") => reader.upstreams().map(|all| all.iter().map(agents::words).collect()),
+        Some("agents") => agents::list(reader),
         _ => return json!({ "error": "op: none of tree, run, agents" }),
     };
     match said {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use wikala_certs::Consent;
 use wikala_chain::{AgentName, PublicKey};
-use wikala_witness::{AgentId, Dialect, NewUpstream, No, Upstream, Witness};
+use wikala_witness::{AgentId, Dialect, NewUpstream, No, Reader, Upstream, Witness};
 
 use crate::house::App;
 
@@ -117,15 +117,28 @@ fn added(id: &AgentId, public_url: &str) -> Value {
     })
 }
 
-/// An upstream agent as the operator sees it.
-#[must_use]
-pub fn words(upstream: &Upstream) -> Value {
+/// Every upstream agent as the operator sees it.
+///
+/// # Errors
+/// Only faults.
+pub fn list(reader: &Reader) -> Result<Value, No> {
+    let mut all = Vec::new();
+    for upstream in reader.upstreams()? {
+        // Attached or not: no grace to be counted, so any moment does.
+        let online = reader.agent(&upstream.agent, wikala_certs::Moment::from_secs(u64::MAX))?.online;
+        all.push(words(&upstream, online));
+    }
+    Ok(all.into())
+}
+
+fn words(upstream: &Upstream, online: bool) -> Value {
     json!({
         "provider": upstream.agent.provider.to_hex(),
         "fingerprint": upstream.agent.provider.fingerprint().to_string(),
         "name": upstream.agent.name.as_str(),
         "carrier": carrier(Some(upstream.dialect)),
         "url": upstream.url,
+        "online": online,
         "custodial": upstream.custodial,
         "headers": upstream.headers,
         "addedAt": upstream.added_at,

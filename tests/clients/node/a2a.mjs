@@ -1,6 +1,6 @@
-// The npm @a2a-js/sdk as a caller: node a2a.mjs WITNESS_URL PROVIDER_KEY NAME
+// The npm @a2a-js/sdk as a caller: node a2a.mjs WITNESS_URL PROVIDER_KEY NAME [--rest]
 import { randomUUID } from "node:crypto";
-import { ClientFactory } from "@a2a-js/sdk/client";
+import { ClientFactory, ClientFactoryOptions } from "@a2a-js/sdk/client";
 import { Role, TaskState } from "@a2a-js/sdk";
 import { Head, Tally } from "./heads.mjs";
 
@@ -8,8 +8,11 @@ const [url, provider, name] = process.argv.slice(2);
 const tally = new Tally();
 const [head, stranger] = [new Head(Buffer.alloc(32, 0x33)), new Head(Buffer.alloc(32, 0x44))];
 const witness = (await (await fetch(`${url}/.well-known/wikala.json`)).json()).publicKey;
-const client = await new ClientFactory().createFromUrl(`${url}/a2a/${provider}/${name}`, ".well-known/agent-card.json").catch(
-  () => new ClientFactory().createFromUrl(`${url}/a2a/${provider}/${name}/`),
+const options = process.argv.includes("--rest")
+  ? ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { preferredTransports: ["HTTP+JSON"] })
+  : ClientFactoryOptions.default;
+const client = await new ClientFactory(options).createFromUrl(`${url}/a2a/${provider}/${name}`, ".well-known/agent-card.json").catch(
+  () => new ClientFactory(options).createFromUrl(`${url}/a2a/${provider}/${name}/`),
 );
 const say = (text, metadata = {}, ids = {}, configuration) => ({
   tenant: "",

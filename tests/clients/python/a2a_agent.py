@@ -61,7 +61,7 @@ class Agent(AgentExecutor):
             await queue.enqueue_event(task)
         run = TaskUpdater(queue, context.task_id, context.context_id)
         says = lambda words: run.new_agent_message(text(words))
-        if answers:
+        if answers and not (prefix and word == "ask"):
             await run.start_work()
             await run.add_artifact(text("answered: " + words), artifact_id="answer", last_chunk=True)
             return await run.complete(says("thank you"))

@@ -41,7 +41,7 @@ async fn an_a2a_request_and_its_events_change_at_the_named_places_and_nowhere_el
     let params = r#"{ "later":{"n":1.10,"big":12345678901234567890123} , "message" : {"parts":[{"text":"h\u00e9","future":1e2}, {"data":null}],
         "role":"ROLE_USER", "messageId":"m-1" ,"metadata":{"z":1,"a":[ 1.0 ]},"extensions":["urn:x"] }, "metadata":{"own":  0.10} }"#;
     let events = [
-        r#"{ "task" : {"id":"up-task","contextId":"up-context", "n":1.10,"status":{"state":"TASK_STATE_SUBMITTED","timestamp":"2026-01-01T00:00:00.000001Z"}, "history":[ {"messageId":"m-1","taskId":"up-task","contextId":"up-context","role":"ROLE_USER","parts":[{"text":"x"}]}]} }"#,
+        r#"{"task":{"id":"up-task","contextId":"up-context", "n":1.10,"status":{"state":"TASK_STATE_SUBMITTED","timestamp":"2026-01-01T00:00:00.000001Z"}, "history":[ {"messageId":"m-1","taskId":"up-task","contextId":"up-context","role":"ROLE_USER","parts":[{"text":"x"}]}]}}"#,
         r#"{"statusUpdate":{ "contextId":"up-context","taskId":"up-task","status":{"state":"TASK_STATE_PONDERING","message":{"messageId":"m2","taskId":"up-task","contextId":"up-context","role":"ROLE_AGENT","parts":[{"text":"\u00e9"}]}},"metadata":{"progress":0.50}}}"#,
         r#"{"artifactUpdate":{"taskId":"up-task","contextId":"up-context","artifact":{"artifactId":"a","parts":[{"data":{"count":42.0,"k":null}}],"metadata":{"deep":{"er":1e400}}},"append":false,"future":true}}"#,
         r#"{"statusUpdate":{"taskId":"up-task","contextId":"up-context","status":{"state":3},"final":true}}"#,

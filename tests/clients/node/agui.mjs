@@ -1,5 +1,6 @@
 // The npm @ag-ui/client as a caller: node agui.mjs WITNESS_URL PROVIDER_KEY NAME [--old] [--no-tools]
-// --old: version 0.0.59, as runtimes still ship it; --no-tools: the agent announces no calls.
+// --old: version 0.0.59, as runtimes still ship it; --no-tools: the agent announces no calls;
+// --approve: its questions are approvals of a call.
 import { randomUUID } from "node:crypto";
 import { Head, Tally } from "./heads.mjs";
 
@@ -30,6 +31,20 @@ let events = await run(echo, {});
 tally.check("a run streams from start to finish", kinds(events)[0] === "RUN_STARTED" && kinds(events).at(-1) === "RUN_FINISHED", kinds(events));
 tally.check("the caller keeps its own ids", events[0].threadId === echo.threadId, events[0]);
 tally.check("the echo comes back", echo.messages.some((m) => m.role === "assistant" && m.content.includes("hello")), echo.messages);
+
+if (process.argv.includes("--approve")) {
+  const asker = agent("approve it");
+  events = await run(asker, { forwardedProps: bag() });
+  const [asked, at] = [events.at(-1).outcome?.interrupts?.[0], events.at(-1).metadata?.wikala?.runId];
+  tally.check("an approval is an interrupt", asked?.toolCallId === "call-2" && at, events.at(-1));
+  const resume = (proof) => [{ interruptId: asked.id, status: "resolved", payload: { approved: true }, ...(proof && { metadata: { resolution: proof } }) }];
+  await tally.refused("an unsigned approval is refused", "act-required", () => run(asker, { resume: resume(), forwardedProps: bag() }));
+  await tally.refused("a stranger's approval is refused", "not-an-authority", () =>
+    run(asker, { resume: resume(stranger.resolve(at)), forwardedProps: bag() }));
+  events = await run(asker, { resume: resume(head.resolve(at)), forwardedProps: bag() });
+  tally.check("the head's approval runs the call", JSON.stringify(events).includes("done: risked") && kinds(events).at(-1) === "RUN_FINISHED", events);
+  tally.close();
+}
 
 const asker = agent("ask which way");
 events = await run(asker, { forwardedProps: bag() });

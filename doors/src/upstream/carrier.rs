@@ -23,7 +23,7 @@ const PATIENCE: (Duration, Duration) = (Duration::from_millis(500), Duration::fr
 /// How an agent is spoken to.
 #[derive(Debug)]
 enum Way {
-    AgUi(Outbound, String),
+    AgUi(Box<Outbound>, String),
     A2a(Box<Peer>),
 }
 
@@ -87,7 +87,7 @@ async fn reach(upstream: &Upstream) -> Result<(Way, Registration), String> {
         }
         _ => {
             let text = serde_json::json!({ "name": name.as_str() }).to_string();
-            (Way::AgUi(outbound, upstream.url.clone()), text)
+            (Way::AgUi(Box::new(outbound), upstream.url.clone()), text)
         }
     };
     Ok((way, Registration { name, interjections: false, text }))

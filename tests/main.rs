@@ -15,4 +15,5 @@ mod record;
 mod refusals;
 mod smoke;
 mod stalls;
+mod upstream;
 mod vectors;

@@ -40,7 +40,8 @@ refusal! {
     CertError
 }
 refusal! {
-    /// `proof-malformed`: a proof that is not of the one shape.
+    /// `proof-malformed`: a proof that is not of the one shape; `act-signature` for a
+    /// consent that its provider did not sign.
     ProofError
 }
 refusal! {

@@ -36,6 +36,7 @@
 
 mod act;
 mod authority;
+mod consent;
 mod delegation;
 mod error;
 mod moment;
@@ -44,6 +45,7 @@ mod proof;
 
 pub use act::{Act, Authorized, Cancel, Form, Resolve, SignedAct, Standing};
 pub use authority::AuthoritySet;
+pub use consent::{Consent, SignedConsent};
 pub use delegation::{ActingFor, Certificate, SignedCertificate};
 pub use error::{ActError, CertError, PresenterError, ProofError};
 pub use moment::{Moment, WINDOW_S, is_fresh};

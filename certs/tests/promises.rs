@@ -1,7 +1,7 @@
 //! What the proof types promise, each promise by name.
 
 use wikala_certs::{
-    ActingFor, AuthoritySet, Cancel, CertError, Certificate, Form, Moment, Proof, Resolve, SignedAct,
+    ActingFor, AuthoritySet, Cancel, CertError, Certificate, Consent, Form, Moment, Proof, Resolve, SignedAct,
     SignedCertificate, SignedPresenter,
 };
 use wikala_chain::{AgentName, Digest, PublicKey, SigningKey, nonce};
@@ -243,6 +243,30 @@ fn a_presenter_is_bound_to_place_and_chain() {
     // An act's signature presents nothing.
     let act = Proof { nonce: Some(once), ..Proof::resolve(&h(), RUN, NOW) };
     refused(&act, &w, &provider, "a", tip);
+}
+
+// Consents
+
+#[test]
+fn a_consent_is_for_one_witness_one_name_and_one_address() {
+    let (w, a) = (key(9).public(), AgentName::new("a").unwrap());
+    let url = "https://agent.example/";
+    let consent = Consent::parse(&Consent::sign(&p(), &w, &a, url).to_json()).unwrap();
+    let signed = consent.verify(&w, &a, url).unwrap();
+    assert_eq!((signed.provider(), signed.name(), signed.url()), (p().public(), &a, url));
+    assert_eq!(signed.signature(), consent.signature);
+    for other in [
+        consent.verify(&x().public(), &a, url),
+        consent.verify(&w, &AgentName::new("b").unwrap(), url),
+        consent.verify(&w, &a, "https://agent.example"),
+        Consent { provider: x().public(), ..consent }.verify(&w, &a, url),
+    ] {
+        assert_eq!(other.unwrap_err().code(), "act-signature");
+    }
+    let text = consent.to_json();
+    for bad in ["", "[]", "{}", &text.replace("signature", "sig"), &text.replace('{', "{\"x\":\"1\",")] {
+        assert_eq!(Consent::parse(bad).unwrap_err().code(), "proof-malformed", "{bad}");
+    }
 }
 
 // Certificates

@@ -48,6 +48,73 @@ pub fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, JsonError> {
     scan(text)?.ok_or_else(|| JsonError::Malformed("not an object".into()))
 }
 
+/// The object `text` with some members edited, every other byte as it was: `Some` replaces
+/// the value in place or appends the member, `None` takes the member out. A relay that
+/// re-serialised would change numbers, escapes and spacing it was never told to touch.
+///
+/// # Errors
+/// As [`members`].
+pub fn edit(text: &str, edits: &[(&str, Option<&str>)]) -> Result<String, JsonError> {
+    let members = members(text)?;
+    let open = text.find('{').map_or(0, |at| at + 1);
+    let mut out = String::with_capacity(text.len() + 64);
+    out.push_str(&text[..open]);
+    let (mut from, mut first) = (open, true);
+    for (key, value) in &members {
+        // `value` is a slice of `text`: where it stands is how far apart the two begin.
+        let begin = value.as_ptr() as usize - text.as_ptr() as usize;
+        let before = &text[from..begin];
+        from = begin + value.len();
+        let edit = edits.iter().find(|(name, _)| name == key);
+        if let Some((_, None)) = edit {
+            continue;
+        }
+        // The comma stands before each member but the first that stays.
+        let before = if first { before.trim_start().strip_prefix(',').unwrap_or(before) } else { before };
+        out.push_str(before);
+        out.push_str(edit.and_then(|(_, new)| *new).unwrap_or(value));
+        first = false;
+    }
+    for (name, new) in edits {
+        if let Some(new) = new
+            && !members.iter().any(|(key, _)| key == name)
+        {
+            if !first {
+                out.push(',');
+            }
+            out.push_str(&quote(name));
+            out.push(':');
+            out.push_str(new);
+            first = false;
+        }
+    }
+    out.push_str(&text[from..]);
+    Ok(out)
+}
+
+/// The list `text` with some elements edited, every other byte as it was: what `edit`
+/// returns stands in an element's place, `None` leaves it.
+///
+/// # Errors
+/// As [`check`]; a value that is not a list is `Malformed`.
+pub fn edit_each(text: &str, mut edit: impl FnMut(&str) -> Option<String>) -> Result<String, JsonError> {
+    check(text)?;
+    let list: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| JsonError::Malformed("not a list".into()))?;
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut from = 0;
+    for element in list {
+        let raw = element.get();
+        let begin = raw.as_ptr() as usize - text.as_ptr() as usize;
+        if let Some(new) = edit(raw) {
+            out.push_str(&text[from..begin]);
+            out.push_str(&new);
+            from = begin + raw.len();
+        }
+    }
+    out.push_str(&text[from..]);
+    Ok(out)
+}
+
 /// The string that this raw JSON value is; `None` for any other value, and for
 /// a string with half a surrogate pair.
 pub fn string(raw: &str) -> Option<String> {
@@ -302,5 +369,30 @@ mod tests {
         ] {
             assert_eq!(integer(raw).ok(), expect, "{raw}");
         }
+    }
+
+    #[test]
+    fn an_edit_changes_what_it_names_and_not_one_byte_more() {
+        let text = "{ \"a\" : 1.10 ,\n \"b\\u0063\":[ 1,2 ] , \"d\":{\"a\":0} }";
+        for (edits, expect) in [
+            (&[][..], text.to_owned()),
+            (&[("d", Some("7"))], text.replace("{\"a\":0}", "7")),
+            (&[("a", Some("\"x\""))], text.replace("1.10", "\"x\"")),
+            (&[("bc", None)], "{ \"a\" : 1.10 , \"d\":{\"a\":0} }".to_owned()),
+            (&[("a", None)], "{\n \"b\\u0063\":[ 1,2 ] , \"d\":{\"a\":0} }".to_owned()),
+            (&[("d", None)], "{ \"a\" : 1.10 ,\n \"b\\u0063\":[ 1,2 ] }".to_owned()),
+            (&[("a", None), ("bc", None), ("d", None)], "{ }".to_owned()),
+            (&[("n", Some("null"))], text.replace("0} }", "0},\"n\":null }")),
+            (&[("n", None)], text.to_owned()),
+            (&[("a", None), ("bc", None), ("d", None), ("n", Some("1"))], "{\"n\":1 }".to_owned()),
+        ] {
+            assert_eq!(edit(text, edits).unwrap(), expect, "{edits:?}");
+        }
+        assert_eq!(edit("{}", &[("n", Some("1"))]).unwrap(), "{\"n\":1}");
+        assert_eq!(edit(" { } ", &[]).unwrap(), " { } ");
+        let each = |raw: &str| (raw == "2").then(|| "20".to_owned());
+        assert_eq!(edit_each("[ 1, 2 ,{\"a\":2},2]", each).unwrap(), "[ 1, 20 ,{\"a\":2},20]");
+        assert!(edit_each("{}", each).is_err() && edit_each("[1,{\"a\":1,\"a\":1}]", each).is_err());
+        assert!(edit("[]", &[]).is_err() && edit("{\"a\":1,\"a\":2}", &[]).is_err());
     }
 }

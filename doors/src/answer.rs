@@ -98,7 +98,8 @@ impl Code {
                 | Record::RunIdReused
                 | Record::AnswerForm
                 | Record::FingerprintAmbiguous
-                | Record::DelegateRebound => StatusCode::CONFLICT,
+                | Record::DelegateRebound
+                | Record::CarrierTaken => StatusCode::CONFLICT,
                 Record::AnswerIncomplete
                 | Record::AnswerUnknownAsk
                 | Record::AnswerDuplicate
@@ -187,7 +188,41 @@ impl Problem {
     #[must_use]
     pub fn jsonrpc(&self, method: Method, task: Option<&str>) -> Value {
         self.count();
-        let own = match self.code {
+        match self.own(method) {
+            Some(kind) => {
+                let mut error = kind.error(&self.sentence, task);
+                if let Some(list) = error["data"].as_array_mut() {
+                    list.push(self.error_info(task));
+                }
+                error
+            }
+            None => json!({ "code": -32600, "message": self.sentence, "data": [self.error_info(task)] }),
+        }
+    }
+
+    /// The status of the HTTP+JSON binding, and its word (google.rpc.Code).
+    #[must_use]
+    pub fn rest_status(&self, method: Method) -> (StatusCode, &'static str) {
+        if let Some(kind) = self.own(method) {
+            return kind.rest_status();
+        }
+        let status = self.code.status();
+        let word = match status {
+            StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+            StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+            StatusCode::NOT_FOUND => "NOT_FOUND",
+            StatusCode::CONFLICT => "ABORTED",
+            StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
+            StatusCode::SERVICE_UNAVAILABLE => "UNAVAILABLE",
+            StatusCode::METHOD_NOT_ALLOWED => "UNIMPLEMENTED",
+            _ => "INVALID_ARGUMENT",
+        };
+        (status, word)
+    }
+
+    /// The protocol's own error for this, where it has one.
+    fn own(&self, method: Method) -> Option<A2a> {
+        match self.code {
             Code::Record(Record::RunUnknown) => Some(A2a::TaskNotFound),
             Code::Record(Record::RunEnded) => Some(match method {
                 Method::Cancel => A2a::TaskNotCancelable,
@@ -198,16 +233,6 @@ impl Problem {
             }
             Code::Door(Door::MediaType) => Some(A2a::ContentTypeNotSupported),
             _ => None,
-        };
-        match own {
-            Some(kind) => {
-                let mut error = kind.error(&self.sentence, task);
-                if let Some(list) = error["data"].as_array_mut() {
-                    list.push(self.error_info(task));
-                }
-                error
-            }
-            None => json!({ "code": -32600, "message": self.sentence, "data": [self.error_info(task)] }),
         }
     }
 }
@@ -240,6 +265,24 @@ pub enum A2a {
 }
 
 impl A2a {
+    /// The status of the HTTP+JSON binding, and its word. Where 1.0.0 and 1.0.1 differ, the
+    /// older: clients of both read it, and it says more (§5.4).
+    #[must_use]
+    pub fn rest_status(self) -> (StatusCode, &'static str) {
+        match self {
+            A2a::Parse | A2a::InvalidRequest | A2a::InvalidParams => (StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),
+            A2a::MethodNotFound => (StatusCode::NOT_FOUND, "UNIMPLEMENTED"),
+            A2a::TaskNotFound => (StatusCode::NOT_FOUND, "NOT_FOUND"),
+            A2a::TaskNotCancelable => (StatusCode::CONFLICT, "FAILED_PRECONDITION"),
+            A2a::ContentTypeNotSupported => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT"),
+            A2a::PushNotificationNotSupported
+            | A2a::UnsupportedOperation
+            | A2a::ExtendedAgentCardNotConfigured
+            | A2a::ExtensionSupportRequired
+            | A2a::VersionNotSupported => (StatusCode::BAD_REQUEST, "FAILED_PRECONDITION"),
+        }
+    }
+
     /// The JSON-RPC error object with its `ErrorInfo`.
     #[must_use]
     pub fn error(self, sentence: &str, task: Option<&str>) -> Value {

@@ -257,6 +257,38 @@ pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject
     if members.is_empty() { None } else { Some(members) }
 }
 
+/// A caller's value without the bag and without what only we may write, every other byte
+/// as it came; `None` if nothing else is left.
+#[must_use]
+pub fn without_bag(text: &str) -> Option<String> {
+    let gone: Vec<(&str, Option<&str>)> = RESERVED.iter().chain(&OURS).map(|name| (*name, None)).collect();
+    let Ok(left) = json::edit(text, &gone) else { return Some(text.to_owned()) };
+    let empty = RawObject::parse(&left).is_ok_and(|members| members.is_empty());
+    (!empty || left == text).then_some(left)
+}
+
+/// A caller's value as delivered, every byte of it but what [`delivered`] names.
+/// `None`: there was nothing and there is nothing to add.
+#[must_use]
+pub fn delivered_text(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
+    let addressed = delivery.addressed.as_deref().map(json::quote);
+    let ours = [
+        ("actorChain", delivery.chain.as_deref()),
+        ("delegation", delivery.delegation.as_deref()),
+        ("vouchers", delivery.vouchers.as_deref()),
+        ("addressedRunId", addressed.as_deref()),
+    ];
+    let callers = callers.map(str::trim).filter(|raw| *raw != "null");
+    if callers.is_none() && ours.iter().all(|(_, value)| value.is_none()) {
+        return None;
+    }
+    let mut edits: Vec<(&str, Option<&str>)> = ours.to_vec();
+    let gone = RESERVED.iter().chain(&OURS).filter(|name| !ours.iter().any(|(known, _)| known == *name));
+    edits.extend(gone.map(|name| (*name, None)));
+    // What is no object carries no bag, and has no place for one.
+    json::edit(callers.unwrap_or("{}"), &edits).ok().or_else(|| callers.map(str::to_owned))
+}
+
 /// The witness's own words about a run, for A2A `metadata[URN]` and AG-UI
 /// `metadata.wikala`: JSON text. `thread` and `run` are what this reader knows them by.
 #[must_use]

@@ -13,6 +13,7 @@ use wikala_witness::{No, Reader, RunId, ThreadId};
 use crate::exit::Failure;
 use crate::house::App;
 use crate::reads::{run_words, tree_words};
+use crate::upstream::agents;
 
 /// The longest line read, bytes.
 const LINE: u64 = 64 * 1024;
@@ -45,8 +46,13 @@ async fn talk(stream: UnixStream, app: &App) -> std::io::Result<()> {
     let mut lines = BufReader::new(read.take(LINE)).lines();
     while let Some(line) = lines.next_line().await? {
         let request: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
-        let said = app.readers.read(move |reader| Ok(answer(reader, &request))).await;
-        let words = said.unwrap_or_else(|no| json!({ "error": no.to_string() }));
+        let words = match agents::Change::read(&request) {
+            Some(change) => agents::change(app, change).await,
+            None => {
+                let said = app.readers.read(move |reader| Ok(answer(reader, &request))).await;
+                said.unwrap_or_else(|no| json!({ "error": no.to_string() }))
+            }
+        };
         write.write_all(format!("{words}\n").as_bytes()).await?;
     }
     Ok(())
@@ -54,7 +60,8 @@ async fn talk(stream: UnixStream, app: &App) -> std::io::Result<()> {
 
 /// One operator's question, also answered without a serving process.
 ///
-/// `{"op":"tree","thread":id}`, `{"op":"tree"}` (all roots), `{"op":"run","run":id}`.
+/// `{"op":"tree","thread":id}`, `{"op":"tree"}` (all roots), `{"op":"run","run":id}`,
+/// `{"op":"agents"}`.
 #[must_use]
 pub fn answer(reader: &Reader, request: &Value) -> Value {
     let said: Result<Value, No> = match request["op"].as_str() {
@@ -71,7 +78,8 @@ pub fn answer(reader: &Reader, request: &Value) -> Value {
             Some(id) => reader.run_for_operator(&id).map(|view| run_words(&view)),
             None => return json!({ "error": "run: not a run id" }),
         },
-        _ => return json!({ "error": "op: neither \"tree\" nor \"run\"" }),
+        Some("agents") => agents::list(reader),
+        _ => return json!({ "error": "op: none of tree, run, agents" }),
     };
     match said {
         Ok(words) => json!({ "ok": words }),

@@ -79,13 +79,53 @@ pub fn run_input(delivery: &Delivery) -> String {
     input.to_raw().get().to_owned()
 }
 
+/// The body for an AG-UI agent behind HTTP. A caller of the same dialect is passed on byte
+/// for byte but for the named edits: the ids, the bag, the proofs beside resume entries.
+/// `run` is what the agent shall call this leg.
+#[must_use]
+pub fn agui_body(delivery: &Delivery, run: &str) -> String {
+    if delivery.leg.words.dialect != Dialect::AgUi {
+        let input = run_input(delivery);
+        return json::edit(&input, &[("runId", Some(&json::quote(run)))]).unwrap_or(input);
+    }
+    let words = &*delivery.leg.words.text;
+    let body = RawObject::parse(words).unwrap_or_default();
+    let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
+    let (thread, run) = (json::quote(delivery.thread.as_str()), json::quote(run));
+    let mut edits = vec![("threadId", Some(thread)), ("runId", Some(run))];
+    if let Some(bag) = bag::delivered_text(raw("forwardedProps"), delivery) {
+        edits.push(("forwardedProps", Some(bag)));
+    }
+    if let Some(resume) = raw("resume").map(without_proofs) {
+        edits.push(("resume", Some(resume)));
+    }
+    if let Some(metadata) = raw("metadata") {
+        // The reference's old clients keep their bag here: proofs were for us.
+        edits.push(("metadata", bag::without_bag(metadata)));
+    }
+    let edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, new.as_deref())).collect();
+    json::edit(words, &edits).unwrap_or_else(|_| words.to_owned())
+}
+
+/// Resume entries without the proofs beside them; the rest of their `metadata` stays.
+fn without_proofs(resume: &str) -> String {
+    let edited = json::edit_each(resume, |entry| {
+        let metadata = RawObject::parse(entry).ok()?.get("metadata")?.get().to_owned();
+        if !bag::carries(&metadata) {
+            return None;
+        }
+        json::edit(entry, &[("metadata", bag::without_bag(&metadata).as_deref())]).ok()
+    });
+    edited.unwrap_or_else(|_| resume.to_owned())
+}
+
 /// A member's text, or a default where it is absent or null.
 fn text(body: &RawObject, name: &str, default: &str) -> String {
     body.get(name).map(RawValue::get).filter(|raw| *raw != "null").unwrap_or(default).to_owned()
 }
 
 /// Resume entries for the interrupts of a reply: `[{interruptId, status, payload}]`.
-fn entries(reply: Option<&[ReplyItem]>) -> String {
+pub fn entries(reply: Option<&[ReplyItem]>) -> String {
     let entries: Vec<String> = reply
         .unwrap_or_default()
         .iter()

@@ -63,6 +63,8 @@ pub struct Settings {
     pub write_time: Duration,
     /// How often a link is tried; after two pings without a sign of life it is lost.
     pub ping: Duration,
+    /// How long a caller that stops a run waits to see it stopped.
+    pub stop_time: Duration,
     /// A gateway that may vouch for presenters.
     pub gateway: Option<Gateway>,
     /// A proxy is in front: it names the clients that limits count.

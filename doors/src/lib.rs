@@ -32,4 +32,5 @@ pub mod readers;
 pub mod reads;
 pub mod serve;
 pub mod sse;
+pub mod upstream;
 pub mod vectors;

@@ -101,7 +101,8 @@ async fn roster(State(app): State<App>, Query(query): Query<BTreeMap<String, Str
                 "name": view.id.name.as_str(),
                 "description": registration.get("description"),
                 "online": view.online,
-                "carrier": "link",
+                "carrier": crate::upstream::agents::carrier(view.upstream),
+                "custodial": view.custodial,
                 "cardUrl": format!("{}/a2a/{provider}/{}/.well-known/agent-card.json", app.settings.public_url, view.id.name.as_str()),
                 "counters": {
                     "declinedWithRoom": view.counters.declined_with_room,

@@ -18,6 +18,10 @@ use crate::exit::Failure;
 use crate::house::{self, Admission, App, Settings};
 use crate::{control, http, link};
 
+/// How long a caller that stops a run waits to see it stopped: an agent that stops at once
+/// is told as stopped, any other as asked.
+const STOP_TIME: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// The database in a data directory.
 pub const DATABASE: &str = "wikala.db";
 /// The witness's key.
@@ -57,6 +61,7 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         ping: link::PING,
         body_time: crate::door::BODY_TIME,
         write_time: crate::http::WRITE_TIME,
+        stop_time: STOP_TIME,
         gateway: config.gateway.clone(),
         behind_proxy: config.behind_proxy,
     };
@@ -70,6 +75,9 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         .ask(|witness, now| witness.recover(now))
         .await
         .map_err(|no| Failure::environment(format!("record: recovery failed ({no})")))?;
+    crate::upstream::open(&app)
+        .await
+        .map_err(|no| Failure::environment(format!("record: upstream agents cannot be read ({no})")))?;
     let time = tokio::spawn(app.desk.clone().keep_time());
     let control = control::listen(&config.data.join(CONTROL), &config.data.join(DATABASE), &app)?;
     let serving =
@@ -185,7 +193,11 @@ pub fn lock(data: &Path) -> Result<File, Failure> {
     }
 }
 
-fn read_key(data: &Path) -> Result<SigningKey, Failure> {
+/// The key of the witness in a data directory.
+///
+/// # Errors
+/// 3: it cannot be read.
+pub fn read_key(data: &Path) -> Result<SigningKey, Failure> {
     let path = data.join(KEY);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::environment(format!("key: {} cannot be read ({error})", path.display())))?;

@@ -489,3 +489,33 @@ async fn an_interjection_names_the_live_run_where_the_reference_s_clients_put_it
     let gone = json!({ "contextId": task["contextId"], "metadata": { "addressedRunId": live.as_str() } });
     assert_eq!(number(&caller.call("SendMessage", message("z", gone, json!({}))).await), -32602);
 }
+
+/// As on AG-UI: a name is private to who gave it, and a guessable one of nobody's opens
+/// a fresh thread each time.
+#[tokio::test]
+async fn a_context_the_caller_named_keeps_its_name_and_is_private_to_the_caller() {
+    let house = TestHouse::open().await;
+    let puppet = Puppet::attach(&house, &provider(), "echo").await;
+    let caller = Caller::of(&house, &puppet.agent);
+    let send = async |context: &str, bag: Value| {
+        let task = caller.task("SendMessage", at_once(message("x", json!({ "contextId": context }), bag))).await;
+        assert_eq!(task["contextId"], context, "no other is put in its place");
+        task["metadata"]["urn:wikala:witness:1"]["threadId"].as_str().unwrap().to_owned()
+    };
+    let stranger = SigningKey::from_seed([0x5E; 32]);
+    let bag = |key: &SigningKey| caller.bag(key, house.now());
+    let mine = send("main", bag(&head())).await;
+    assert_eq!(send("main", bag(&head())).await, mine);
+    assert_ne!(send("main", bag(&stranger)).await, mine);
+    let nobodys = send("main", json!({})).await;
+    assert_ne!(nobodys, mine);
+    assert_ne!(send("main", json!({})).await, nobodys, "anybody could have guessed it");
+    let uuid = "0e9f6ef0-95b5-4f5f-8f2e-4e5d1c2b3a49";
+    let private = send(uuid, json!({})).await;
+    assert_eq!(send(uuid, json!({})).await, private);
+    // A list by a name shows what that caller's name stands for.
+    let list = async |context: &str| {
+        caller.call("ListTasks", json!({ "contextId": context })).await["result"]["totalSize"].clone()
+    };
+    assert_eq!((list(uuid).await, list("main").await), (json!(2), json!(0)));
+}

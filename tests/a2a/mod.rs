@@ -3,6 +3,7 @@
 mod envelope;
 mod journeys;
 mod refusals;
+mod rest;
 
 use serde_json::{Value, json};
 use wikala_certs::{Moment, Proof, SignedCertificate};

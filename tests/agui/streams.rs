@@ -41,7 +41,7 @@ async fn everything_but_ids_and_our_note_is_relayed_byte_for_byte() {
     assert_eq!(
         told[0],
         format!(
-            r#"{{"type":"RUN_STARTED","runId":"mine-1","threadId":"mine","n":1.10,"metadata":{{"theirs":12345678901234567890123,"wikala":{note}}}}}"#
+            r#"{{ "type":"RUN_STARTED", "runId":"mine-1","threadId":"mine", "n":1.10, "metadata":{{"theirs":12345678901234567890123,"wikala":{note}}}}}"#
         )
     );
     assert_eq!(

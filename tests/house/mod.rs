@@ -62,6 +62,8 @@ impl TestHouse {
             ping: Duration::from_secs(20),
             body_time: Duration::from_secs(60),
             write_time: Duration::from_secs(30),
+            // Nobody waits here for an agent that a test plays by hand.
+            stop_time: Duration::ZERO,
             gateway: None,
             behind_proxy: false,
         };

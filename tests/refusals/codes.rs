@@ -75,7 +75,7 @@ fn record(code: Record) -> Met {
         Record::RunIdReused => {
             [Some("its callers give runs no ids"), HERE, Some("nothing is said to an agent on our routes")]
         }
-        Record::RegistrationMalformed => {
+        Record::RegistrationMalformed | Record::CarrierTaken => {
             const LINK: Option<&str> = Some("said to a provider on its link, see tests/link/handshake.rs");
             [LINK, LINK, LINK]
         }

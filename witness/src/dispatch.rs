@@ -153,6 +153,7 @@ impl Witness {
                 reference: lineage.reference.as_deref(),
                 parent_run: lineage.parent_run.as_deref(),
                 client_run: client_run.as_ref().map(|(id, _)| id.as_str()),
+                client_thread: if let Place::Alias(name) = &place { Some(name) } else { None },
                 body_digest: client_run.as_ref().map(|(_, digest)| *digest),
                 opened,
             },

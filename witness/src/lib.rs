@@ -12,6 +12,7 @@
 //! | [`Witness::stop`] | an authority: stop this run | `stop` |
 //! | [`Witness::record_certificate`] | a delegate: I act for that key | `caller` |
 //! | [`Witness::attach`], [`Witness::register`], [`Witness::detach`] … | a provider's link | `link` |
+//! | [`Witness::add_upstream`], [`Witness::attach_upstream`] … | the operator, and our own client | `upstream` |
 //! | [`Witness::verdict`], [`Witness::event`], [`Witness::finish`] | a provider, about a run | `run` |
 //! | [`Witness::tick`] | the desk's clock | `queue` |
 //! | [`Reader`] | anyone who may read | `read`, `lineage` |
@@ -38,6 +39,7 @@ mod refusal;
 mod run;
 mod stop;
 mod store;
+mod upstream;
 mod view;
 
 use std::path::Path;
@@ -61,6 +63,7 @@ pub use run::Heard;
 pub use stop::Stopped;
 pub use store::agents::Counters;
 pub use store::schema::VERSION;
+pub use upstream::{NewUpstream, Upstream, UpstreamNames};
 pub use view::*;
 
 use store::Store;
@@ -78,6 +81,8 @@ pub const RUN_BYTES: u64 = 32 * 1024 * 1024;
 pub const AGENTS_A_KEY: u64 = 1024;
 /// How many items one pause may ask for; calls left open beyond it fail the run.
 pub const ASK_ITEMS: usize = 256;
+/// How many runs one upstream agent is given at once.
+pub const UPSTREAM_RUNS: u64 = 64;
 /// How many faults in a row withdraw a provider's agents.
 pub const TOLERANCE: u64 = 3;
 /// How long a declined or unanswered offer waits before it is made again, seconds.

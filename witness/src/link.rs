@@ -52,8 +52,8 @@ impl Witness {
     /// Replaces the roster of a link.
     ///
     /// # Errors
-    /// `registration-malformed` for an empty or doubled list, `run-unknown` for a
-    /// link that is closed.
+    /// `registration-malformed` for an empty or doubled list, `carrier-taken` for a
+    /// name that stands behind HTTP, `run-unknown` for a link that is closed.
     pub fn register(
         &mut self,
         now: Moment,
@@ -75,7 +75,9 @@ impl Witness {
         // Left out by its own word, not lost: no grace, it is offline from now on.
         self.store.clear_roster(link, self.graceless(now))?;
         for agent in agents {
-            self.store.register(provider, link, agent)?;
+            if !self.store.register(provider, link, agent)? {
+                return Err(crate::upstream::taken(&AgentId { provider, name: agent.name.clone() }));
+            }
         }
         if self.store.agents_of(provider)? > AGENTS_A_KEY {
             // Names nobody serves and nothing ever ran under make room.
@@ -185,7 +187,7 @@ impl Witness {
     }
 
     /// Lost so long ago that no grace is left.
-    fn graceless(&self, now: Moment) -> Moment {
+    pub(crate) fn graceless(&self, now: Moment) -> Moment {
         Moment::from_secs(now.as_secs().saturating_sub(self.policy.link_grace_s))
     }
 

@@ -5,7 +5,7 @@ use wikala_chain::PublicKey;
 
 use crate::entry::Why;
 use crate::ids::RunId;
-use crate::model::{Delivery, Effect, Status};
+use crate::model::{Delivery, Effect, LinkId, Status};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;
@@ -27,7 +27,7 @@ impl Witness {
             if let (Some(link), Some(agent)) = (run.link, self.store.agent_row(run.agent)?)
                 && self.back_to_queue(now, &run, link, at + RETRY_S)?
             {
-                self.strike(now, agent.id.provider, Strike::NeverAnswered)?;
+                self.strike(now, &agent, Strike::NeverAnswered)?;
             }
         }
         for run in self.store.ended_leases(now)? {
@@ -66,7 +66,7 @@ impl Witness {
             Status::Cancelling => self.end_run(now, &run.id, Status::Cancelled, None, false)?,
             Status::Running => {
                 self.end_run(now, &run.id, Status::Failed, Some(Why::Ours("provider_left_holding_it")), false)?;
-                self.strike(now, agent.id.provider, Strike::TookNeverEnded)?;
+                self.strike(now, &agent, Strike::TookNeverEnded)?;
             }
             // Settled, only the finish was missing.
             _ => {}
@@ -88,10 +88,17 @@ impl Witness {
     /// Offers what may be offered now: in queue order, one active run a thread,
     /// within the capacity the link declared.
     pub(crate) fn offer_ready(&mut self, now: Moment, provider: PublicKey) -> Result<(), No> {
-        let Some((link, capacity)) = self.store.live_link(provider)? else { return Ok(()) };
-        if self.store.counters(provider)?.is_some_and(|counters| counters.withdrawn) {
-            return Ok(());
+        let withdrawn = self.store.counters(provider)?.is_some_and(|counters| counters.withdrawn);
+        for (link, capacity, upstream) in self.store.links_of(provider)? {
+            // What a provider that dials in neglects is not held against its neighbours.
+            if upstream || !withdrawn {
+                self.offer_on(now, provider, link, capacity)?;
+            }
         }
+        Ok(())
+    }
+
+    fn offer_on(&mut self, now: Moment, provider: PublicKey, link: LinkId, capacity: Option<u64>) -> Result<(), No> {
         loop {
             if let Some(capacity) = capacity
                 && self.store.load_on_link(link)? >= capacity
@@ -116,7 +123,7 @@ impl Witness {
         agent.link.is_some() || (in_grace && !agent.withdrawn)
     }
 
-    fn delivery(&self, id: &RunId) -> Result<Delivery, No> {
+    pub(crate) fn delivery(&self, id: &RunId) -> Result<Delivery, No> {
         let run = self.store.run(id)?.ok_or(crate::Fault::Corrupt("run"))?;
         let agent = self.store.agent_row(run.agent)?.ok_or(crate::Fault::Corrupt("run.agent"))?;
         let leg = self.store.legs(id)?.pop().ok_or(crate::Fault::Corrupt("leg"))?;

@@ -115,6 +115,7 @@ impl Reader {
             opener: row.opener,
             chain: row.chain,
             client_run: row.client_run,
+            client_thread: row.client_thread,
             asks,
         })
     }
@@ -272,7 +273,9 @@ impl Reader {
         let counters = self.store.counters(row.id.provider)?.ok_or(Fault::Corrupt("agent.provider"))?;
         let in_grace = row.lost_at.is_some_and(|lost| now.as_secs() < lost.saturating_add(self.policy.link_grace_s));
         let online = row.link.is_some() || (in_grace && !row.withdrawn);
-        Ok(AgentView { id: row.id, online, registration: row.registration, counters })
+        let (upstream, custodial) =
+            (row.upstream.map(|(dialect, _)| dialect), row.upstream.is_some_and(|(_, ours)| ours));
+        Ok(AgentView { id: row.id, online, registration: row.registration, counters, upstream, custodial })
     }
 
     /// The key behind a fingerprint.

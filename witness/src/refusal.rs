@@ -47,6 +47,7 @@ codes! {
     CertificateNotSigner = "certificate-not-signer",
     CertificateNotAccepted = "certificate-not-accepted",
     DelegateRebound = "delegate-rebound",
+    CarrierTaken = "carrier-taken",
     NotAnAuthority = "not-an-authority",
     NotAMember = "not-a-member",
     AgentUnknown = "agent-unknown",

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use wikala_certs::Moment;
-use wikala_chain::{Digest, PublicKey};
+use wikala_chain::Digest;
 
 use crate::entry::{Entry, Mark, Why};
 use crate::ids::RunId;
@@ -53,7 +53,8 @@ impl Witness {
                     return Ok(false);
                 }
                 if had_room {
-                    self.strike(now, provider, Strike::DeclinedWithRoom)?;
+                    let agent = self.store.agent_row(run.agent)?.ok_or(crate::Fault::Corrupt("run.agent"))?;
+                    self.strike(now, &agent, Strike::DeclinedWithRoom)?;
                 }
             }
             Verdict::Refused(reason) => {
@@ -297,7 +298,12 @@ impl Witness {
         Ok(true)
     }
 
-    pub(crate) fn strike(&mut self, now: Moment, provider: PublicKey, what: Strike) -> Result<(), No> {
+    pub(crate) fn strike(&mut self, now: Moment, agent: &AgentRow, what: Strike) -> Result<(), No> {
+        if agent.upstream.is_some() {
+            // Its carrier is ours: what that neglects is no fault of the provider's.
+            return Ok(());
+        }
+        let provider = agent.id.provider;
         if self.store.strike(provider, what, TOLERANCE)?
             && let Some((link, _)) = self.store.live_link(provider)?
         {

@@ -5,7 +5,7 @@ use wikala_chain::{Digest, PublicKey};
 use crate::entry::Recorded;
 use crate::ids::{RunId, ThreadId};
 use crate::lineage::Onward;
-use crate::model::{AgentId, ItemKind, Leg, Status};
+use crate::model::{AgentId, Dialect, ItemKind, Leg, Status};
 use crate::store::agents::Counters;
 
 /// A run as it may be shown.
@@ -15,6 +15,8 @@ pub struct RunView {
     pub run: RunId,
     /// Its thread.
     pub thread: ThreadId,
+    /// What its caller calls the thread, where that is another name.
+    pub client_thread: Option<String>,
     /// Its agent.
     pub agent: AgentId,
     /// Where it stands.
@@ -134,6 +136,10 @@ pub struct AgentView {
     pub registration: String,
     /// Its provider's counters.
     pub counters: Counters,
+    /// It stands behind HTTP and speaks that; `None`: its provider dials in.
+    pub upstream: Option<Dialect>,
+    /// The witness made and holds its provider's key.
+    pub custodial: bool,
 }
 
 /// One run of a thread with everything said in it.

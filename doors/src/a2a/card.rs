@@ -1,6 +1,7 @@
-//! The agent card: the witness's own, about an agent it speaks for. Its addresses and
-//! capabilities are the witness's, whatever the provider wrote; the rest is the
-//! provider's. A provider's signature over a card would not hold over this one.
+//! The agent card: the witness's own, about an agent it speaks for, signed by it. Its
+//! addresses and capabilities are the witness's, whatever the provider wrote; the rest is
+//! the provider's. A provider's signature over its card would not hold over this one, so
+//! its original stands beside it, untouched.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -9,7 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use wikala_chain::Digest;
+use wikala_chain::{Digest, RawObject, base64url};
 use wikala_witness::AgentView;
 
 use super::fields::camel;
@@ -22,17 +23,19 @@ use crate::house::App;
 pub const EXTENSION_INTERJECTION: &str = "https://github.com/hukaichun/funduq/ext/interjection/v1";
 /// How long a card may be kept without asking again.
 const MAX_AGE: &str = "max-age=60";
-/// Ours, or of A2A 0.3, or no longer true: never taken from a provider.
-const OURS: [&str; 9] = [
-    "supportedInterfaces",
-    "capabilities",
-    "signatures",
-    "url",
-    "interfaces",
-    "additionalInterfaces",
-    "preferredTransport",
-    "protocolVersion",
-    "supportsAuthenticatedExtendedCard",
+/// What a provider says about its agent. Everything else in a card is the witness's, or no
+/// member of A2A 1.0: readers that know the closed set could not verify our signature.
+const THEIRS: [&str; 10] = [
+    "name",
+    "description",
+    "version",
+    "provider",
+    "documentationUrl",
+    "iconUrl",
+    "securitySchemes",
+    "defaultInputModes",
+    "defaultOutputModes",
+    "skills",
 ];
 /// How many cards' first times are remembered.
 const CARDS: usize = 4096;
@@ -46,7 +49,7 @@ pub(super) async fn card(
     let id = agent(&app, &provider, &name).await?;
     let now = app.desk.now();
     let view = app.readers.read(move |reader| reader.agent(&id, now)).await?;
-    let body = words(&app, &view).to_string();
+    let body = signed(&app, words(&app, &view)).to_string();
     let digest = Digest::of(body.as_bytes());
     let tag = format!("\"{}\"", digest.to_hex());
     let modified = http_date(first_seen(digest, now.as_secs()));
@@ -86,7 +89,7 @@ fn words(app: &App, view: &AgentView) -> Value {
         "description": "A witness stands between: it verifies the actor chain in the request's metadata, binds threads \
                         to their head, and lets only an authority answer or stop a task.",
         "required": false,
-        "params": { "witnessKey": app.public_key().to_hex() },
+        "params": params(app, view),
     })];
     if registration["takesInterjections"] == true {
         extensions.push(json!({
@@ -95,22 +98,106 @@ fn words(app: &App, view: &AgentView) -> Value {
             "required": false,
         }));
     }
-    card["supportedInterfaces"] = json!([{
-        "url": format!("{}/a2a/{}/{name}", app.settings.public_url, view.id.provider),
-        "protocolBinding": "JSONRPC",
-        "protocolVersion": "1.0",
-    }]);
+    for extension in theirs(&registration) {
+        // A provider's extensions are its own to declare, ours are not.
+        if extensions.iter().all(|known| known["uri"] != extension["uri"]) {
+            extensions.push(extension.clone());
+        }
+    }
+    let url = address(app, view);
+    let interface = |binding: &str| json!({ "url": url, "protocolBinding": binding, "protocolVersion": "1.0" });
+    card["supportedInterfaces"] = json!([interface("JSONRPC"), interface("HTTP+JSON")]);
     card["capabilities"] = json!({
         "streaming": true, "pushNotifications": false, "extendedAgentCard": false, "extensions": extensions,
     });
     card
 }
 
+fn address(app: &App, view: &AgentView) -> String {
+    format!("{}/a2a/{}/{}", app.settings.public_url, view.id.provider, view.id.name.as_str())
+}
+
+/// What a reader of the card must know of the witness.
+fn params(app: &App, view: &AgentView) -> Value {
+    let mut params = json!({
+        "witnessKey": app.public_key().to_hex(),
+        "providerCard": format!("{}/.well-known/provider-card.json", address(app, view)),
+    });
+    if view.custodial {
+        // Its key is in the witness's own hands: its hops prove what the witness says.
+        params["custodial"] = true.into();
+    }
+    params
+}
+
+/// The extensions a provider declares.
+fn theirs(registration: &Value) -> impl Iterator<Item = &Value> {
+    let list = registration["agentCardExtra"]["capabilities"]["extensions"].as_array();
+    list.into_iter().flatten().filter(|extension| extension["uri"].as_str().is_some_and(|uri| uri != URN))
+}
+
+/// The extensions without which an agent answers nobody.
+pub(super) fn demanded(view: &AgentView) -> Vec<String> {
+    let registration: Value = serde_json::from_str(&view.registration).unwrap_or(Value::Null);
+    let required = theirs(&registration).filter(|extension| extension["required"] == true);
+    required.filter_map(|extension| extension["uri"].as_str().map(str::to_owned)).collect()
+}
+
+/// `GET …/.well-known/provider-card.json`: what the provider registered about its agent,
+/// with its own signatures, as received.
+pub(super) async fn original(
+    State(app): State<App>,
+    Route((provider, name)): Route<(String, String)>,
+) -> Result<Response, Problem> {
+    let id = agent(&app, &provider, &name).await?;
+    let now = app.desk.now();
+    let view = app.readers.read(move |reader| reader.agent(&id, now)).await?;
+    let registration = RawObject::parse(&view.registration).unwrap_or_default();
+    let card = registration.get("agentCardExtra").map_or("{}", |raw| raw.get()).to_owned();
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, MAX_AGE)];
+    Ok((headers, [(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")], card).into_response())
+}
+
+/// The card with the witness's signature: a detached JWS (RFC 7515) over the card's
+/// canonical form (RFC 8785) without signatures and without members at their default (A2A
+/// 1.0 §8.4.1, §8.4.2). `kid` is the witness's key.
+fn signed(app: &App, mut card: Value) -> Value {
+    let header = json!({ "alg": "EdDSA", "typ": "JOSE", "kid": app.public_key().to_hex() });
+    let protected = base64url::encode(header.to_string().as_bytes());
+    let Ok(canonical) = serde_json_canonicalizer::to_vec(&without_defaults(&card)) else { return card };
+    let input = format!("{protected}.{}", base64url::encode(&canonical));
+    let signature = base64url::encode(app.key.sign(input.as_bytes()).as_bytes());
+    card["signatures"] = json!([{ "protected": protected, "signature": signature }]);
+    card
+}
+
+/// A value without what ProtoJSON would not write: empty texts, lists and objects, and
+/// `required` where it is false. Presence-tracked members keep their `false`.
+fn without_defaults(value: &Value) -> Value {
+    let keeps = |name: &str, value: &Value| match value {
+        Value::Bool(false) => name != "required",
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => !value.is_null(),
+    };
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), without_defaults(value)))
+            .filter(|(name, value)| keeps(name, value))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(list) => list.iter().map(without_defaults).filter(|value| keeps("", value)).collect(),
+        other => other.clone(),
+    }
+}
+
 fn merge(card: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (name, value) in extra {
         // Either spelling is the same field to a ProtoJSON reader.
-        if !OURS.contains(&camel(name).as_str()) && !value.is_null() {
-            card.insert(name.clone(), value.clone());
+        if THEIRS.contains(&camel(name).as_str()) && !value.is_null() {
+            card.insert(camel(name), value.clone());
         }
     }
 }

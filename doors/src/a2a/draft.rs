@@ -6,7 +6,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use wikala_chain::{RawObject, json};
-use wikala_witness::{Dialect, Entry, Mark, Recorded, Status};
+use wikala_witness::{Dialect, Entry, Fact, Mark, Recorded, Status};
+
+use super::heard;
+use super::relayed::Relayed;
 
 /// A task's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub(super) enum Told {
     Text { artifact: String, text: String, append: bool, last: bool },
     /// An event the protocol has no word for, as received.
     Event(Arc<str>),
+    /// An event of the same protocol, as received.
+    Relayed(Arc<str>),
     /// It waits for answers.
     Paused,
     /// It ended.
@@ -115,6 +120,12 @@ pub(super) struct Draft {
     chunking: Option<String>,
     /// Messages of somebody else than the agent: relayed, no artifact of its own.
     foreign: HashSet<String>,
+    /// What an A2A agent said of its task.
+    pub(super) relayed: Relayed,
+    /// An event that ends or pauses a task: told with the mark that says so.
+    held: Option<Arc<str>>,
+    /// The last entry in which the agent spoke.
+    pub(super) spoke: u64,
 }
 
 impl Draft {
@@ -137,12 +148,16 @@ impl Draft {
             lean: false,
             chunking: None,
             foreign: HashSet::new(),
+            relayed: Relayed::default(),
+            held: None,
+            spoke: 0,
         }
     }
 
     /// Lets go of what was told: a stream that lasts must not hold the run once more.
     pub(super) fn told_whole(&mut self) {
         self.lean = true;
+        self.relayed.told_whole();
         self.events = Vec::new();
         self.artifacts.iter_mut().for_each(|(_, text)| *text = String::new());
     }
@@ -159,11 +174,26 @@ impl Draft {
     /// Hears one entry, and says what it tells.
     pub(super) fn hear(&mut self, recorded: &Recorded) -> Vec<Told> {
         self.seq = recorded.seq;
-        match &recorded.entry {
-            Entry::Mark(mark) => self.mark(mark, recorded.at_s),
-            Entry::Words(words) if words.dialect == Dialect::AgUi => self.words(&words.text, recorded.at_s),
-            Entry::Words(words) => self.event(&words.text),
+        let mut told = Vec::new();
+        if let Some(held) = self.held.take() {
+            match &recorded.entry {
+                Entry::Mark(Mark::Paused { .. } | Mark::Ended { in_words: true, .. }) => self.closing = Some(held),
+                // It ended nothing: a question told once more while its answer was on the way.
+                _ => told.push(Told::Relayed(held)),
+            }
         }
+        told.extend(match &recorded.entry {
+            Entry::Mark(mark) => self.mark(mark, recorded.at_s),
+            Entry::Words(words) => {
+                self.spoke = recorded.seq;
+                match words.dialect {
+                    Dialect::AgUi => self.words(&words.text, recorded.at_s),
+                    Dialect::A2a => self.relay(&words.text),
+                    Dialect::Plain => self.event(&words.text),
+                }
+            }
+        });
+        told
     }
 
     fn enter(&mut self, state: State, at_s: u64) {
@@ -191,6 +221,7 @@ impl Draft {
                 self.open = None;
                 self.stop_asked = false;
                 self.closing = None;
+                self.relayed.current = false;
             }
             Mark::CancelRequested { .. } => {
                 self.stop_asked = true;
@@ -209,8 +240,11 @@ impl Draft {
                 self.open = None;
                 if !in_words {
                     self.closing = None;
+                    self.relayed.current = false;
                 }
-                self.events.extend(self.closing.clone().filter(|_| !self.lean));
+                if !self.relays() {
+                    self.events.extend(self.closing.clone().filter(|_| !self.lean));
+                }
                 told.push(Told::Ended);
             }
         }
@@ -269,6 +303,31 @@ impl Draft {
             }
             _ => self.event(text),
         }
+    }
+
+    /// The agent speaks A2A: its words are passed on, and put together for who asks later.
+    fn relay(&mut self, text: &Arc<str>) -> Vec<Told> {
+        let heard = heard::read(text);
+        if self.relayed.hear(text, self.lean).is_none() {
+            return self.event(text);
+        }
+        match heard.map(|heard| heard.fact) {
+            Ok(Fact::Ended { .. } | Fact::Failed(_)) => {
+                self.held = Some(text.clone());
+                Vec::new()
+            }
+            _ => vec![Told::Relayed(text.clone())],
+        }
+    }
+
+    /// An A2A agent spoke in this run, or nobody has yet.
+    pub(super) fn relays(&self) -> bool {
+        self.relayed.has_spoken()
+    }
+
+    /// An event waits for the mark that says what it means.
+    pub(super) fn holds_back(&self) -> bool {
+        self.held.is_some()
     }
 
     fn event(&mut self, text: &Arc<str>) -> Vec<Told> {

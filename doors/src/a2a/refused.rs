@@ -1,5 +1,6 @@
-//! A no on its way to a JSON-RPC caller, before it has a number.
+//! A no on its way to a caller, before it has a number or a status.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use wikala_chain::JsonError;
 use wikala_witness::{Code, No, RunId};
@@ -48,6 +49,20 @@ impl Refused {
     pub(super) fn about(mut self, task: &str) -> Self {
         self.task.get_or_insert_with(|| task.to_owned());
         self
+    }
+
+    /// The status and the body of the HTTP+JSON binding: the same details under one roof.
+    pub(super) fn rest(&self, method: Method) -> (StatusCode, Value) {
+        let (status, word) = match &*self.kind {
+            Kind::House(problem) => problem.rest_status(method),
+            Kind::Protocol(kind, _) => kind.rest_status(),
+            Kind::Field(..) => A2a::InvalidParams.rest_status(),
+        };
+        let error = self.error(method);
+        let body = json!({ "error": {
+            "code": status.as_u16(), "status": word, "message": error["message"], "details": error["data"],
+        } });
+        (status, body)
     }
 
     /// The JSON-RPC error object.

@@ -3,11 +3,11 @@
 use wikala_chain::PublicKey;
 use wikala_witness::{Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
 
+use super::call::{Call, Said, no_push};
 use super::draft::{Draft, Told};
 use super::fields::Fields;
 use super::refused::Refused;
-use super::rpc::{Call, Said, no_push};
-use super::task::{Sheet, Show, object, task};
+use super::task::{Sheet, Show, whole};
 use super::words::Message;
 use crate::answer::{Door, Problem};
 use crate::bag::Bag;
@@ -23,6 +23,8 @@ pub(super) struct Entered {
     pub(super) replayed: bool,
     pub(super) show: Show,
     at_once: bool,
+    /// The agent behind this address speaks A2A itself.
+    pub(super) speaks_a2a: bool,
 }
 
 /// `SendMessage`: waits until the run has ended or asks, unless told to return at once.
@@ -31,7 +33,7 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     let Entered { run, thread, .. } = &entered;
     settle(call, &entered)
         .await
-        .map(|task| Said::Whole(object(&[("task", task)]), Some((run.clone(), thread.clone()))))
+        .map(|result| Said::Whole(result, Some((run.clone(), thread.clone()))))
         .map_err(|refused| refused.about(run.as_str()))
 }
 
@@ -41,13 +43,13 @@ async fn settle(call: &Call, entered: &Entered) -> Result<String, Refused> {
     let now_is_enough = entered.at_once || entered.replayed;
     if now_is_enough {
         let (draft, sheet) = read(&call.app, &entered.run, Some(call.agent.provider)).await?;
-        return Ok(task(&draft, &sheet, entered.show));
+        return Ok(whole(&draft, &sheet, entered.show));
     }
     loop {
         let Some(told) = story.next().await? else { return Err(closing().into()) };
         let settled = told.iter().any(|told| matches!(told, Told::Paused | Told::Ended));
         if story.draft.seq > entered.after && settled {
-            return Ok(task(&story.draft, &story.sheet().await?, entered.show));
+            return Ok(whole(&story.draft, &story.sheet().await?, entered.show));
         }
     }
 }
@@ -60,9 +62,12 @@ pub(super) fn closing() -> Problem {
 /// Hands a message to the desk.
 pub(super) async fn enter(call: &Call) -> Result<Entered, Refused> {
     let params = call.params()?;
+    let view = call.view().await?;
+    call.has_what(&view)?;
     let message = Message::read(&params)?;
     let task = message.task.clone();
-    let entered = hand_in(call, &params, message).await;
+    let speaks_a2a = view.upstream == Some(Dialect::A2a);
+    let entered = hand_in(call, &params, message).await.map(|entered| Entered { speaks_a2a, ..entered });
     entered.map_err(|refused| match task {
         Some(task) => refused.about(&task),
         None => refused,
@@ -88,11 +93,27 @@ async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Enter
             let run = RunId::parse(task).ok_or_else(|| Refused::no_task(task))?;
             let answered = answer(call, run, &message, &bag, words).await?;
             let (run, thread) = (answered.run, answered.thread);
-            Ok(Entered { run, thread, after: answered.after, replayed: answered.replayed, show, at_once })
+            Ok(Entered {
+                run,
+                thread,
+                after: answered.after,
+                replayed: answered.replayed,
+                show,
+                at_once,
+                speaks_a2a: false,
+            })
         }
         None => {
             let opened = speak(call, message, bag, words).await?;
-            Ok(Entered { run: opened.run, thread: opened.thread, after: 0, replayed: false, show, at_once })
+            Ok(Entered {
+                run: opened.run,
+                thread: opened.thread,
+                after: 0,
+                replayed: false,
+                show,
+                at_once,
+                speaks_a2a: false,
+            })
         }
     }
 }
@@ -100,9 +121,8 @@ async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Enter
 async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Result<wikala_witness::Opened, Refused> {
     let place = match &message.context {
         None => Place::New,
-        Some(context) => Place::Thread(ThreadId::parse(context).ok_or_else(|| {
-            Refused::field("message.contextId", "not a thread of this agent, leave it out to begin one")
-        })?),
+        // What is not of our form is the caller's own name for a thread, as on AG-UI.
+        Some(context) => ThreadId::parse(context).map_or_else(|| Place::Alias(context.clone()), Place::Thread),
     };
     let signer = call.knock.signer(&call.app)?;
     let vouched = call.knock.vouched(&call.app)?;
@@ -141,7 +161,8 @@ async fn answer(
     if view.agent != call.agent {
         return Err(Refused::no_task(run.as_str()));
     }
-    if message.context.as_deref().is_some_and(|context| context != view.thread.as_str()) {
+    let known = |context: &str| context == view.thread.as_str() || Some(context) == view.client_thread.as_deref();
+    if message.context.as_deref().is_some_and(|context| !known(context)) {
         return Err(Refused::field("message.contextId", "not the context of this task, leave it out"));
     }
     if !message.by_user {

@@ -1,18 +1,20 @@
-//! SendStreamingMessage and SubscribeToTask. Each event is a whole JSON-RPC envelope;
+//! SendStreamingMessage and SubscribeToTask. Each event is whole, in the envelope of its binding;
 //! the first is the task. A stream ends with a last word or with an error frame,
 //! never by falling silent in the middle: clients take that for a clean end.
 
-use serde_json::Value;
 use wikala_witness::RunId;
 
+use super::call::{Call, Envelope, Said, name_run};
 use super::draft::{Draft, Told};
 use super::refused::Refused;
-use super::rpc::{Call, Said, error_frame, name_run};
 use super::send::{Story, closing, enter, read};
-use super::task::{Sheet, Show, event, object, task};
+use super::task::{Sheet, Show, event, whole};
 use crate::answer::{A2a, Method, Problem};
 use crate::limits::Place;
 use crate::sse::{self, Out};
+
+/// How long an agent may take to its first word before the stream begins without it.
+const FIRST_WORD: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// `SendStreamingMessage`: from the opening, or from the answer, to the next pause or
 /// the end. A replayed answer is told the same continuation again.
@@ -22,13 +24,31 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     let entered = enter(call).await?;
     let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
     // Errors before the first event are plain answers, so it is heard before the stream begins.
-    while story.draft.seq <= entered.after {
-        if story.next().await?.is_none() {
-            return Err(Refused::from(closing()).about(entered.run.as_str()));
+    let mut settled = false;
+    let wanted = entered.after;
+    let next = async |story: &mut Story| -> Result<bool, Refused> {
+        match story.next().await? {
+            None => Err(Refused::from(closing()).about(entered.run.as_str())),
+            Some(told) => Ok(told.iter().any(|told| matches!(told, Told::Paused | Told::Ended))),
+        }
+    };
+    while story.draft.seq <= wanted {
+        settled = next(&mut story).await? && story.draft.seq > wanted;
+    }
+    if entered.speaks_a2a {
+        // The first word is the agent's own, a task or a message, if it comes soon.
+        let own = async {
+            while !settled && (story.draft.spoke <= wanted || story.draft.holds_back()) {
+                settled = next(&mut story).await?;
+            }
+            Ok::<(), Refused>(())
+        };
+        if let Ok(heard) = tokio::time::timeout(FIRST_WORD, own).await {
+            heard?;
         }
     }
     let sheet = story.sheet().await?;
-    Ok(begin(call, story, sheet, entered.show, true, place))
+    Ok(begin(call, story, sheet, entered.show, true, settled, place))
 }
 
 /// `SubscribeToTask`: the task as it is, then what follows; a pause does not end it.
@@ -47,35 +67,47 @@ pub(super) async fn subscribe(call: &Call) -> Result<Said, Refused> {
         }
         let place = call.app.limits.streams.take(call.knock.peer)?;
         let story = Story::seen_by(&call.app, run, draft, viewer)?;
-        Ok(begin(call, story, sheet, Show { history: None, artifacts: true }, false, place))
+        Ok(begin(call, story, sheet, Show { history: None, artifacts: true }, false, false, place))
     };
     watch.await.map_err(|refused: Refused| refused.about(&id))
 }
 
-fn begin(call: &Call, story: Story, sheet: Sheet, show: Show, ends_at_pause: bool, place: Place) -> Said {
+/// `settled`: the first event is the last.
+fn begin(
+    call: &Call,
+    story: Story,
+    sheet: Sheet,
+    show: Show,
+    ends_at_pause: bool,
+    settled: bool,
+    place: Place,
+) -> Said {
     let (out, mut response) = sse::response(call.app.settings.keep_alive);
     name_run(&mut response, &sheet.view.run, &sheet.view.thread);
-    let teller = Teller { id: call.id.clone(), out, sheet, ends_at_pause };
+    let teller = Teller { envelope: call.envelope.clone(), out, sheet, ends_at_pause };
     tokio::spawn(async move {
         let _place = place;
         // Gone or told: either way there is nobody to tell any more. The run goes on.
-        let _ = teller.tell(story, show).await;
+        let _ = teller.tell(story, show, settled).await;
     });
     Said::Stream(response)
 }
 
 /// The writing side of one stream.
 struct Teller {
-    id: String,
+    envelope: Envelope,
     out: Out,
     sheet: Sheet,
     ends_at_pause: bool,
 }
 
 impl Teller {
-    async fn tell(mut self, mut story: Story, show: Show) -> Result<(), sse::Gone> {
-        let first = object(&[("task", task(&story.draft, &self.sheet, show))]);
+    async fn tell(mut self, mut story: Story, show: Show, settled: bool) -> Result<(), sse::Gone> {
+        let first = whole(&story.draft, &self.sheet, show);
         self.result(&first).await?;
+        if settled {
+            return Ok(());
+        }
         drop(first);
         story.draft.told_whole();
         loop {
@@ -109,7 +141,7 @@ impl Teller {
     }
 
     async fn result(&self, result: &str) -> Result<(), sse::Gone> {
-        self.out.data(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", self.id)).await
+        self.out.data(&self.envelope.result(result)).await
     }
 
     async fn error(&self, problem: Problem) -> Result<(), sse::Gone> {
@@ -117,7 +149,6 @@ impl Teller {
     }
 
     async fn refused(&self, refused: &Refused) -> Result<(), sse::Gone> {
-        let error: Value = refused.error(Method::Other);
-        self.out.data(&error_frame(&self.id, &error)).await
+        self.out.data(&self.envelope.refused(refused, Method::Other)).await
     }
 }

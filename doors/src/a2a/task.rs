@@ -7,6 +7,8 @@ use wikala_chain::{RawObject, json};
 use wikala_witness::{AskView, Dialect, ItemKind, Leg, ReplyItem, RunView};
 
 use super::draft::{Draft, Line, State, Told};
+use super::heard::{Kind, kind};
+use super::relayed::{self, Ids};
 use crate::bag::{self, URN};
 
 /// Who asked to stop waits for the provider: A2A has no state for that.
@@ -31,9 +33,13 @@ pub(super) struct Show {
 /// The whole task.
 pub(super) fn task(draft: &Draft, sheet: &Sheet, show: Show) -> String {
     let view = &sheet.view;
+    if let Some(told) = draft.relayed.task(ids(sheet), &status(draft, sheet), show.artifacts) {
+        // The agent speaks the same protocol: its own task, with our words beside its.
+        return relayed::history(&noted(&told, &notes(draft, sheet)), show.history);
+    }
     let mut members = vec![
         ("id", json::quote(view.run.as_str())),
-        ("contextId", json::quote(view.thread.as_str())),
+        ("contextId", json::quote(context(sheet))),
         ("status", status(draft, sheet)),
     ];
     if show.artifacts && !draft.artifacts.is_empty() {
@@ -54,19 +60,68 @@ pub(super) fn task(draft: &Draft, sheet: &Sheet, show: Show) -> String {
     object(&members)
 }
 
+/// The task, or the message an agent answered with instead of making one.
+pub(super) fn whole(draft: &Draft, sheet: &Sheet, show: Show) -> String {
+    let message = draft.relayed.message.as_deref().and_then(|text| relayed::event(text, ids(sheet)));
+    message.unwrap_or_else(|| object(&[("task", task(draft, sheet, show))]))
+}
+
+/// The context as its caller knows it.
+fn context(sheet: &Sheet) -> &str {
+    sheet.view.client_thread.as_deref().unwrap_or(sheet.view.thread.as_str())
+}
+
+fn ids(sheet: &Sheet) -> Ids<'_> {
+    Ids { task: sheet.view.run.as_str(), context: context(sheet) }
+}
+
+/// A task or an update of an agent's, with our words in its metadata.
+fn noted(text: &str, notes: &[(&str, String)]) -> String {
+    let Ok(members) = RawObject::parse(text) else { return text.to_owned() };
+    let base = members.get("metadata").map(|raw| raw.get()).filter(|raw| raw.starts_with('{')).unwrap_or("{}");
+    let edits: Vec<(&str, Option<&str>)> = notes.iter().map(|(name, raw)| (*name, Some(raw.as_str()))).collect();
+    let metadata = json::edit(base, &edits).unwrap_or_else(|_| base.to_owned());
+    json::edit(text, &[("metadata", Some(&metadata))]).unwrap_or_else(|_| text.to_owned())
+}
+
+/// The agent's own last word of a leg, as callers see it.
+fn closing(text: &str, draft: &Draft, sheet: &Sheet) -> Option<String> {
+    let told = relayed::event(text, ids(sheet))?;
+    let response = RawObject::parse(&told).ok()?;
+    match kind(&response)? {
+        (kind @ (Kind::Task | Kind::Status), raw) => {
+            let inner = noted(raw.get(), &notes(draft, sheet));
+            json::edit(&told, &[(kind.name(), Some(&inner))]).ok()
+        }
+        _ => Some(told),
+    }
+}
+
 /// One stream event: a `StreamResponse`.
 pub(super) fn event(told: &Told, draft: &Draft, sheet: &Sheet) -> String {
-    let ids =
-        [("taskId", json::quote(sheet.view.run.as_str())), ("contextId", json::quote(sheet.view.thread.as_str()))];
+    match told {
+        Told::Relayed(text) => {
+            if let Some(told) = relayed::event(text, ids(sheet)) {
+                return told;
+            }
+        }
+        Told::Paused | Told::Ended if draft.relays() => {
+            if let Some(told) = draft.closing.as_deref().and_then(|text| closing(text, draft, sheet)) {
+                return told;
+            }
+        }
+        _ => {}
+    }
+    let ids = [("taskId", json::quote(sheet.view.run.as_str())), ("contextId", json::quote(context(sheet)))];
     let (name, rest) = match told {
         Told::Text { artifact: id, text, append, last } => {
             let rest =
                 vec![("artifact", artifact(id, text)), ("append", append.to_string()), ("lastChunk", last.to_string())];
             ("artifactUpdate", rest)
         }
-        Told::Working | Told::Event(_) => {
+        Told::Working | Told::Event(_) | Told::Relayed(_) => {
             let mut metadata = Vec::new();
-            if let Told::Event(event) = told {
+            if let Told::Event(event) | Told::Relayed(event) = told {
                 metadata.push(("agui_event", (**event).to_owned()));
             }
             if draft.stop_asked {
@@ -116,7 +171,8 @@ fn notes(draft: &Draft, sheet: &Sheet) -> Vec<(&'static str, String)> {
     // As of the entry heard last, not as of the moment of reading: a replay says the same.
     words["asks"] = draft.open.iter().flat_map(|(_, asks)| asks.iter().map(String::as_str)).collect();
     let mut notes = vec![(URN, words.to_string())];
-    if let Some(ask) = draft.open.as_ref().and_then(|(ordinal, _)| ask(*ordinal, sheet)) {
+    let asked = draft.open.as_ref().filter(|_| !draft.relays());
+    if let Some(ask) = asked.and_then(|(ordinal, _)| ask(*ordinal, sheet)) {
         let of = |kind: ItemKind| ask.items.iter().filter(move |item| item.kind == kind);
         let interrupts: Vec<String> = of(ItemKind::Interrupt).map(|item| item.question.clone()).collect();
         let calls: Vec<String> = of(ItemKind::Call).map(|item| json::quote(&item.id)).collect();
@@ -229,7 +285,7 @@ fn resume_entry(item: &ReplyItem) -> String {
 fn message(id: &str, role: &str, parts: &str, sheet: &Sheet) -> String {
     object(&[
         ("messageId", json::quote(id)),
-        ("contextId", json::quote(sheet.view.thread.as_str())),
+        ("contextId", json::quote(context(sheet))),
         ("taskId", json::quote(sheet.view.run.as_str())),
         ("role", json::quote(role)),
         ("parts", parts.to_owned()),

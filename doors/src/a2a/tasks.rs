@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use wikala_chain::{base64url, json};
 use wikala_witness::{No, RunFilter, RunId, Status, Stop, ThreadId};
 
+use super::call::{Call, Said};
 use super::draft::Draft;
 use super::fields::Fields;
 use super::refused::Refused;
-use super::rpc::{Call, Said};
-use super::send::read;
+use super::send::{Story, read};
 use super::task::{Sheet, Show, list as json_list, object, task};
 use crate::bag::Bag;
 
@@ -50,12 +50,24 @@ pub(super) async fn cancel(call: &Call) -> Result<Said, Refused> {
         let signer = call.knock.signer(&call.app)?;
         let certificate = bag.consented(signer.as_ref());
         let stop = Stop { agent: Some(call.agent.clone()), run: run.clone(), act, certificate };
-        call.app.desk.ask(move |witness, now| witness.stop(now, stop)).await?;
+        let stopped = call.app.desk.ask(move |witness, now| witness.stop(now, stop)).await?;
+        if !stopped.status.is_terminal() {
+            // An agent that stops at once is told as stopped, not as asked to.
+            let seen = see_end(call, &run);
+            let _ = tokio::time::timeout(call.app.settings.stop_time, seen).await;
+        }
         // Whoever may stop a run may see that it did; by whose right, see `Story::of`.
         let (draft, sheet) = read(&call.app, &run, Some(call.agent.provider)).await?;
         Ok(said(&draft, &sheet, Show { history: None, artifacts: true }))
     };
     stop.await.map_err(|refused: Refused| refused.about(&id))
+}
+
+/// Returns when the run has ended.
+async fn see_end(call: &Call, run: &RunId) -> Result<(), Refused> {
+    let mut story = Story::of(&call.app, run.clone(), Draft::new(), call.agent.provider)?;
+    while !story.draft.state.is_terminal() && story.next().await?.is_some() {}
+    Ok(())
 }
 
 /// `ListTasks`: a known context's tasks, or the viewer's own. Nothing is enumerated
@@ -80,14 +92,25 @@ pub(super) async fn list(call: &Call) -> Result<Said, Refused> {
     let cursor = params
         .text("pageToken")?
         .map(|token| cursor(&token).ok_or_else(|| params.wrong("pageToken", "none of ours, leave it out to begin")));
+    let viewer = call.knock.viewer(&call.app).await?;
+    let thread = match &context {
+        None => None,
+        Some(context) => match ThreadId::parse(context) {
+            Some(thread) => Some(thread),
+            // A caller's own name for a thread, private to whoever gave it.
+            None => {
+                let (agent, name) = (call.agent.clone(), context.clone());
+                call.app.readers.read(move |reader| reader.alias(&agent, &[(viewer, viewer)], &name)).await?
+            }
+        },
+    };
     let filter = RunFilter {
-        thread: context.as_deref().and_then(ThreadId::parse),
+        thread,
         since: since.transpose()?,
         cursor: cursor.transpose()?,
         limit: size as usize,
         statuses: statuses.clone().unwrap_or_default(),
     };
-    let viewer = call.knock.viewer(&call.app).await?;
     // A context or a state that cannot be ours has no tasks.
     let nothing = (context.is_some() && filter.thread.is_none()) || statuses.is_none();
     let agent = call.agent.clone();

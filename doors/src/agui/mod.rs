@@ -2,10 +2,13 @@
 //! run; `resume`, a deferred call's result and `command.resume` answer one.
 
 mod answer;
+mod from_a2a;
 mod input;
 mod stream;
 mod teller;
 pub mod words;
+
+pub use from_a2a::EVENT as A2A_EVENT;
 
 use axum::Router;
 use axum::extract::State;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
-use wikala_witness::{Entry, Mark, RunView};
+use wikala_witness::{Dialect, Entry, Fact, Mark, RunView};
 
+use super::from_a2a::{Last, Telling};
+use crate::a2a::heard;
 use crate::bag;
 
 /// Under which names the caller knows the run.
@@ -33,11 +35,23 @@ pub(super) struct Teller {
     open: HashSet<String>,
     /// A RUN_FINISHED waits for the mark after it, which says whether it asks.
     finished: Option<Arc<str>>,
+    /// What an A2A agent said so far.
+    a2a: Telling,
+    /// Its newest words wait for the mark that says what they mean.
+    held: Option<Arc<str>>,
 }
 
 impl Teller {
     pub(super) fn new(names: Names, view: &RunView) -> Self {
-        Teller { names, note: bag::outward(view), started: false, open: HashSet::new(), finished: None }
+        Teller {
+            names,
+            note: bag::outward(view),
+            started: false,
+            open: HashSet::new(),
+            finished: None,
+            a2a: Telling::default(),
+            held: None,
+        }
     }
 
     /// One entry of the record, as the events to send.
@@ -48,8 +62,27 @@ impl Teller {
             let asks: &[String] = if let Entry::Mark(Mark::Paused { asks, .. }) = entry { asks } else { &[] };
             events.push(self.edited(&text, asks));
         }
+        if let Some(text) = self.held.take() {
+            let asks: &[String] = if let Entry::Mark(Mark::Paused { asks, .. }) = entry { asks } else { &[] };
+            self.a2a_said(&text, asks, entry, &mut events);
+        }
         match entry {
-            Entry::Mark(mark) => events.extend(self.ours(mark)),
+            Entry::Mark(mark) => {
+                if matches!(mark, Mark::Answered { .. }) {
+                    self.a2a.leg();
+                }
+                events.extend(self.ours(mark));
+            }
+            // Whether it is a last word the mark after it says, if one follows.
+            Entry::Words(words) if words.dialect == Dialect::A2a => {
+                let held = heard::read(&words.text)
+                    .is_ok_and(|heard| matches!(heard.fact, Fact::Ended { .. } | Fact::Failed(_)));
+                if held {
+                    self.held = Some(words.text.clone());
+                } else {
+                    self.a2a_said(&words.text, &[], entry, &mut events);
+                }
+            }
             Entry::Words(words) => match self.follow(&words.text).as_deref() {
                 Some("RUN_STARTED") => events.push(self.edited(&words.text, &[])),
                 Some("RUN_FINISHED") => self.finished = Some(words.text.clone()),
@@ -58,6 +91,32 @@ impl Teller {
             },
         }
         events
+    }
+
+    /// An A2A agent's words, in this protocol's. A last word counts only where the mark
+    /// after it says so.
+    fn a2a_said(&mut self, text: &str, asks: &[String], entry: &Entry, events: &mut Vec<Arc<str>>) {
+        if self.a2a.starts() {
+            events.push(self.edited("{\"type\":\"RUN_STARTED\",\"threadId\":\"\",\"runId\":\"\"}", &[]));
+        }
+        // An upstream's own ids name nothing here.
+        let id = |name: &str| self.note[name].as_str().unwrap_or_default();
+        let patched = crate::a2a::patched(text, id("runId"), id("threadId"));
+        let text = patched.as_deref().unwrap_or(text);
+        let (told, last) = self.a2a.hear(text, asks.first().map(String::as_str));
+        events.extend(told);
+        let settled = matches!(entry, Entry::Mark(Mark::Paused { .. } | Mark::Ended { in_words: true, .. }));
+        match last.filter(|_| settled) {
+            None => {}
+            Some(Last::Finished(text)) => events.push(self.edited(&text, asks)),
+            Some(Last::Error(message, code)) => events.push(error(&message, code).into()),
+            Some(Last::Cancelled) if self.names.takes_cancelled => {
+                let finished =
+                    "{\"type\":\"RUN_FINISHED\",\"threadId\":\"\",\"runId\":\"\",\"outcome\":{\"type\":\"cancelled\"}}";
+                events.push(self.edited(finished, &[]));
+            }
+            Some(Last::Cancelled) => events.push(error("the run was cancelled", "wikala.cancelled").into()),
+        }
     }
 
     /// Keeps account of what is begun; the event's type.
@@ -89,24 +148,29 @@ impl Teller {
 
     /// The caller's ids and our note, spliced into the provider's bytes.
     fn edited(&self, text: &str, asks: &[String]) -> Arc<str> {
-        let Ok(mut event) = RawObject::parse(text) else { return text.into() };
-        let metadata = event.get("metadata").and_then(|raw| RawObject::parse(raw.get()).ok());
-        let mut metadata = metadata.unwrap_or_default();
+        let Ok(event) = RawObject::parse(text) else { return text.into() };
         let mut note = self.note.clone();
         note["asks"] = asks.into();
-        set(&mut metadata, "wikala", note.to_string());
-        set(&mut event, "threadId", json::quote(&self.names.thread_id));
-        set(&mut event, "runId", json::quote(&self.names.run_id));
-        event.set("metadata", metadata.to_raw());
-        event.to_raw().get().into()
+        let metadata = event.get("metadata").map(RawValue::get).filter(|raw| raw.starts_with('{')).unwrap_or("{}");
+        let metadata = json::edit(metadata, &[("wikala", Some(&note.to_string()))]).unwrap_or_default();
+        let (thread, run) = (json::quote(&self.names.thread_id), json::quote(&self.names.run_id));
+        let edits = [("threadId", Some(&*thread)), ("runId", Some(&*run)), ("metadata", Some(&*metadata))];
+        json::edit(text, &edits).map_or_else(|_| text.into(), Into::into)
     }
 
     /// What we must say ourselves, where the provider has no last word of its own.
     fn ours(&mut self, mark: &Mark) -> Vec<Arc<str>> {
         let Mark::Ended { status, reason, in_words: false, by_provider } = mark else { return Vec::new() };
+        let mut events = Vec::new();
+        self.a2a.end_all(&mut events);
+        events.extend(self.verdict(status, reason.as_deref(), *by_provider));
+        events
+    }
+
+    fn verdict(&mut self, status: &str, reason: Option<&str>, by_provider: bool) -> Vec<Arc<str>> {
         if status != "cancelled" {
-            let reason = reason.as_deref().unwrap_or("failed");
-            let code = if *by_provider { "wikala.failed" } else { code(reason) };
+            let reason = reason.unwrap_or("failed");
+            let code = if by_provider { "wikala.failed" } else { code(reason) };
             return vec![error(reason, code).into()];
         }
         // Older clients reject the outcome as malformed, and every client a RUN_FINISHED
@@ -115,7 +179,7 @@ impl Teller {
             return vec![error("the run was cancelled", "wikala.cancelled").into()];
         }
         let mut events = Vec::new();
-        if !self.started {
+        if !self.started && self.a2a.starts() {
             events.push(self.edited("{\"type\":\"RUN_STARTED\",\"threadId\":\"\",\"runId\":\"\"}", &[]));
         }
         let finished =
@@ -125,16 +189,14 @@ impl Teller {
     }
 }
 
-fn set(object: &mut RawObject, name: &str, text: String) {
-    // Quoted by us or printed by serde_json: JSON in any case.
-    if let Ok(raw) = RawValue::from_string(text) {
-        object.set(name, raw);
-    }
-}
-
 /// Our reasons have codes of their own.
 fn code(reason: &str) -> &'static str {
-    match reason {
+    // Details stand behind a colon.
+    match reason.split(':').next().unwrap_or(reason) {
+        "upstream_unreachable" => "wikala.upstream-unreachable",
+        "upstream_refused" => "wikala.upstream-refused",
+        "upstream_lost" => "wikala.upstream-lost",
+        "upstream_truncated" => "wikala.upstream-truncated",
         "agent_offline" => "wikala.agent-offline",
         "no_provider_took_it" => "wikala.no-provider-took-it",
         "provider_left_holding_it" => "wikala.provider-left-holding-it",

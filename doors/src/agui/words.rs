@@ -30,7 +30,7 @@ pub struct Event {
 /// One sentence: no object, a key twice, no type, a reserved name, a known type
 /// without what decides it.
 pub fn read(text: &str) -> Result<Event, String> {
-    let mut event = RawObject::parse(text).map_err(|error| format!("event: {error}"))?;
+    let event = RawObject::parse(text).map_err(|error| format!("event: {error}"))?;
     let kind =
         event.get("type").and_then(|raw| json::string(raw.get())).ok_or("event: type is missing or no string")?;
     let member = |name: &str| event.get(name).and_then(|raw| json::string(raw.get()));
@@ -55,12 +55,7 @@ pub fn read(text: &str) -> Result<Event, String> {
         }
         _ => Fact::Said,
     };
-    let words = match without_our_words(&mut event) {
-        true => event.to_raw().get().into(),
-        // Untouched bytes stay the very bytes that came.
-        false => text.into(),
-    };
-    Ok(Event { fact, words: Words { dialect: Dialect::AgUi, text: words } })
+    Ok(Event { fact, words: Words { dialect: Dialect::AgUi, text: without_our_words(text, &event).into() } })
 }
 
 /// A provider must not speak in the witness's name, nor in one that only looks
@@ -77,14 +72,14 @@ fn reserved(name: Option<&RawValue>) -> Result<(), String> {
 }
 
 /// Takes out `metadata.wikala` and `metadata[URN]`: a provider could put another
-/// run's id before somebody who signs.
-fn without_our_words(event: &mut RawObject) -> bool {
-    let Some(Ok(mut metadata)) = event.get("metadata").map(|raw| RawObject::parse(raw.get())) else { return false };
-    let touched = [metadata.remove("wikala"), metadata.remove(URN)].iter().any(Option::is_some);
-    if touched {
-        event.set("metadata", metadata.to_raw());
-    }
-    touched
+/// run's id before somebody who signs. Every other byte stays as it came.
+fn without_our_words(text: &str, event: &RawObject) -> String {
+    let edited = || {
+        let metadata = event.get("metadata")?.get();
+        let metadata = json::edit(metadata, &[("wikala", None), (URN, None)]).ok()?;
+        json::edit(text, &[("metadata", Some(&metadata))]).ok()
+    };
+    edited().unwrap_or_else(|| text.to_owned())
 }
 
 /// The last word of a leg: what it asks, which calls it leaves open.

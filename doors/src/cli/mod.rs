@@ -1,6 +1,7 @@
 //! The command line: only its types, and where each command goes.
 
 mod act;
+mod agent;
 mod cert;
 mod chain;
 pub(crate) mod io;
@@ -57,6 +58,9 @@ enum Command {
     /// Look at runs
     #[command(subcommand)]
     Run(RunCommand),
+    /// Agents behind HTTP: the witness is their client
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// The operator's tree: every thread, whoever's
     Tree {
         /// The thread to begin at; all without it
@@ -263,6 +267,94 @@ enum RunCommand {
 }
 
 #[derive(Debug, Subcommand)]
+enum AgentCommand {
+    /// Add an agent behind HTTP
+    Add {
+        /// The data directory
+        #[arg(long, env = "WIKALA_DATA")]
+        data: PathBuf,
+        /// Its name here, 1 to 128 of A-Z a-z 0-9 _ -
+        #[arg(long)]
+        name: String,
+        #[command(flatten)]
+        at: AgentAt,
+        #[command(flatten)]
+        by: AgentBy,
+        /// A file with headers to send to it, `Name: value` a line; read at each start
+        #[arg(long)]
+        headers: Option<PathBuf>,
+    },
+    /// List the agents behind HTTP
+    List {
+        /// The data directory
+        #[arg(long, env = "WIKALA_DATA")]
+        data: PathBuf,
+    },
+    /// Take an agent behind HTTP away; its history stays
+    Remove {
+        /// The data directory
+        #[arg(long, env = "WIKALA_DATA")]
+        data: PathBuf,
+        /// Its name
+        #[arg(long)]
+        name: String,
+        /// Its provider's key, 64 hex; needed where several have that name
+        #[arg(long)]
+        provider: Option<String>,
+    },
+    /// Ask an agent behind HTTP what it is; exit 1 if it cannot be spoken to
+    Check {
+        #[command(flatten)]
+        at: AgentAt,
+        /// A file with headers to send to it
+        #[arg(long)]
+        headers: Option<PathBuf>,
+    },
+    /// As its provider, consent that a witness dispatches to an address; prints the JSON for --consent
+    Consent {
+        /// The provider's key file
+        #[arg(long)]
+        key: PathBuf,
+        /// The witness's key, 64 hex
+        #[arg(long)]
+        witness: String,
+        /// The agent's name there
+        #[arg(long)]
+        name: String,
+        /// The agent's address, exactly as it is added
+        #[arg(long)]
+        url: String,
+    },
+}
+
+/// Where an agent is, and what it speaks.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct AgentAt {
+    /// An A2A agent: where its card is found
+    #[arg(long, value_parser = crate::upstream::outbound::address)]
+    a2a: Option<String>,
+    /// An AG-UI agent: where it is posted to
+    #[arg(long, value_parser = crate::upstream::outbound::address)]
+    agui: Option<String>,
+}
+
+/// Whose agent it is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct AgentBy {
+    /// The provider's key file: it consents on the spot
+    #[arg(long)]
+    provider_key_file: Option<PathBuf>,
+    /// The provider's consent, a JSON file made by `wikala agent consent`
+    #[arg(long)]
+    consent: Option<PathBuf>,
+    /// Make a key for it that this witness holds; marked so wherever the agent is shown
+    #[arg(long)]
+    custodial: bool,
+}
+
+#[derive(Debug, Subcommand)]
 enum VectorsCommand {
     /// Compare the files with what would be generated, and replay every case
     Check {
@@ -318,6 +410,7 @@ pub fn run(wikala: Wikala) -> Result<(), Failure> {
         Command::Cert(command) => cert::run(command),
         Command::Act(command) => act::run(command),
         Command::Run(RunCommand::Show { run, witness, key, data }) => operator::run_show(&run, witness, key, data),
+        Command::Agent(command) => agent::run(command),
         Command::Tree { thread, data } => operator::tree(thread.as_deref(), &data),
         Command::Vectors(command) => vectors::run(command),
         Command::Provider(args) => {

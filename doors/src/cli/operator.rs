@@ -58,7 +58,7 @@ pub(super) fn tree(thread: Option<&str>, data: &Path) -> Result<(), Failure> {
     print(&ask(data, &json!({ "op": "tree", "thread": thread }))?)
 }
 
-fn print(words: &Value) -> Result<(), Failure> {
+pub(super) fn print(words: &Value) -> Result<(), Failure> {
     io::say(format!("{words:#}"))
 }
 
@@ -67,11 +67,11 @@ pub(crate) fn no_witness(url: &str, status: StatusCode) -> Failure {
     Failure::environment(format!("{url}: answered {}, no witness there", status.as_u16()))
 }
 
-fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
-    let answer = match UnixStream::connect(data.join(house::CONTROL)) {
-        Ok(stream) => over_socket(stream, request)
-            .map_err(|error| Failure::environment(format!("control: {error}, is it still serving?")))?,
-        Err(_) => {
+/// Asks the serving process, or the record itself.
+pub(super) fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
+    let answer = match served(data, request)? {
+        Some(answer) => answer,
+        None => {
             let record = data.join(house::DATABASE);
             if !record.exists() {
                 return Err(Failure::environment(format!(
@@ -83,6 +83,19 @@ fn ask(data: &Path, request: &Value) -> Result<Value, Failure> {
             control::answer(&reader, request)
         }
     };
+    said(answer)
+}
+
+/// What the serving process answers; `None`: nobody serves the directory.
+pub(super) fn served(data: &Path, request: &Value) -> Result<Option<Value>, Failure> {
+    let Ok(stream) = UnixStream::connect(data.join(house::CONTROL)) else { return Ok(None) };
+    over_socket(stream, request)
+        .map(Some)
+        .map_err(|error| Failure::environment(format!("control: {error}, is it still serving?")))
+}
+
+/// An answer's content.
+pub(super) fn said(answer: Value) -> Result<Value, Failure> {
     match answer["error"].as_str() {
         Some(why) => Err(Failure::refused(why)),
         None => Ok(answer["ok"].clone()),

@@ -1,9 +1,6 @@
 //! Server-sent events as they are really written: LF, CRLF or CR, comments, several
 //! data lines, cut anywhere by the network. Bytes in, events out; no socket here.
 
-/// The longest event read, bytes.
-const EVENT: usize = 32 * 1024 * 1024;
-
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -16,8 +13,10 @@ pub struct Event {
 }
 
 /// Reads events out of bytes, each byte looked at once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reader {
+    /// The longest event read, bytes.
+    event: usize,
     waiting: Vec<u8>,
     /// Where the line that is not complete begins.
     line: usize,
@@ -32,6 +31,21 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// A reader of events up to so many bytes.
+    pub(super) fn up_to(event: usize) -> Self {
+        Reader {
+            event,
+            waiting: Vec::new(),
+            line: 0,
+            looked: 0,
+            after_cr: false,
+            begun: false,
+            id: None,
+            kind: None,
+            data: None,
+        }
+    }
+
     /// Takes what arrived.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.waiting.drain(..self.line);
@@ -62,7 +76,7 @@ impl Reader {
                 }
             }
         }
-        if self.waiting.len() - self.line > EVENT {
+        if self.waiting.len() - self.line > self.event {
             return Err("stream: an event without end".to_owned());
         }
         Ok(None)
@@ -83,7 +97,9 @@ impl Reader {
             "event" => self.kind = Some(value.to_owned()),
             "data" => match &mut self.data {
                 None => self.data = Some(value.to_owned()),
-                Some(data) if data.len() + value.len() > EVENT => return Err("stream: an event without end".to_owned()),
+                Some(data) if data.len() + value.len() > self.event => {
+                    return Err("stream: an event without end".to_owned());
+                }
                 Some(data) => {
                     data.push('\n');
                     data.push_str(value);
@@ -101,7 +117,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&[u8]]) -> Vec<(Option<String>, Option<String>, String)> {
-        let mut reader = Reader::default();
+        let mut reader = Reader::up_to(1024);
         let mut events = Vec::new();
         for piece in pieces {
             reader.push(piece);
@@ -132,7 +148,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_told() {
-        let mut reader = Reader::default();
+        let mut reader = Reader::up_to(1024);
         reader.push(b"data: \xff\n\n");
         assert!(reader.next().is_err());
     }

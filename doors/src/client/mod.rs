@@ -88,8 +88,26 @@ impl Client {
         headers: &[(&str, &str)],
         signer: Option<Signer<'_>>,
     ) -> Result<(StatusCode, axum::http::HeaderMap, Incoming), String> {
-        let uri: Uri = url.parse().map_err(|_| format!("{url}: not a URL"))?;
-        let target = target_uri(&uri).ok_or_else(|| format!("{url}: not a URL, begin with http:// or https://"))?;
+        self.request(method, url, body, headers, signer)
+            .await
+            .map_err(|unsent| format!("{url}: not reached ({}), is a witness serving there?", unsent.why))
+    }
+
+    /// As [`Client::send`], and says whether anything of the request can have left.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn request(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Vec<u8>>,
+        headers: &[(&str, &str)],
+        signer: Option<Signer<'_>>,
+    ) -> Result<(StatusCode, axum::http::HeaderMap, Incoming), Unsent> {
+        let unsent = |why: String| Unsent { why, never_left: true };
+        let uri: Uri = url.parse().map_err(|_| unsent("not a URL".to_owned()))?;
+        let target = target_uri(&uri).ok_or_else(|| unsent("not a URL, begin with http:// or https://".to_owned()))?;
         let mut request = Request::builder().method(&method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -106,12 +124,12 @@ impl Client {
         }
         let request = request
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
-            .map_err(|error| format!("{url}: {error}"))?;
+            .map_err(|error| unsent(error.to_string()))?;
         let response = self
             .0
             .request(request)
             .await
-            .map_err(|error| format!("{url}: not reached ({}), is a witness serving there?", root(&error)))?;
+            .map_err(|error| Unsent { why: root(&error).to_string(), never_left: error.is_connect() })?;
         let (parts, body) = response.into_parts();
         Ok((parts.status, parts.headers, body))
     }
@@ -198,8 +216,17 @@ impl Client {
                 Limited::new(answer, ANSWER).collect().await.map_err(|error| format!("{url}: {error}"))?.to_bytes();
             return Err(format!("{url}: answered {status} {}", String::from_utf8_lossy(&bytes)));
         }
-        Ok(Events { headers: received, body: answer, reader: events::Reader::default() })
+        Ok(Events { headers: received, body: answer, reader: events::Reader::up_to(ANSWER) })
     }
+}
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsent {
+    /// The cause.
+    pub why: String,
+    /// No connection was made: nothing of it arrived.
+    pub never_left: bool,
 }
 
 /// A stream of events.
@@ -212,16 +239,32 @@ pub struct Events {
 }
 
 impl Events {
+    /// What a body that has begun goes on to say; `event` is the longest one read, bytes.
+    #[must_use]
+    pub fn over(headers: axum::http::HeaderMap, body: Incoming, event: usize) -> Self {
+        Events { headers, body, reader: events::Reader::up_to(event) }
+    }
+
     /// The next event; `None` at the end of the stream. Comments are passed over.
     ///
     /// # Errors
     /// The connection broke, or what came is no event stream.
     pub async fn next(&mut self) -> Result<Option<Event>, String> {
+        self.next_within(Duration::MAX).await
+    }
+
+    /// As [`Events::next`], of a peer that may be silent for so long at a time. A comment
+    /// is a sign of life too.
+    ///
+    /// # Errors
+    /// As [`Events::next`], and the silence.
+    pub async fn next_within(&mut self, silence: Duration) -> Result<Option<Event>, String> {
         loop {
             if let Some(event) = self.reader.next()? {
                 return Ok(Some(event));
             }
-            match self.body.frame().await {
+            let heard = tokio::time::timeout(silence, self.body.frame()).await;
+            match heard.map_err(|_| format!("stream: nothing for {} s", silence.as_secs()))? {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(format!("stream: broke off, {error}")),
                 Some(Ok(frame)) => {

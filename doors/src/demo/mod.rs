@@ -87,6 +87,7 @@ async fn play(options: Options, dir: &Scratch, told: &AtomicBool) -> Result<(), 
         ping: crate::link::PING,
         body_time: crate::door::BODY_TIME,
         write_time: crate::http::WRITE_TIME,
+        stop_time: std::time::Duration::ZERO,
         gateway: None,
         behind_proxy: false,
     };

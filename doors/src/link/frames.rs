@@ -247,7 +247,10 @@ impl Members {
 }
 
 /// The name an agent has in routes.
-fn agent_name(text: &str) -> Result<AgentName, String> {
+///
+/// # Errors
+/// What fits.
+pub fn agent_name(text: &str) -> Result<AgentName, String> {
     let fits = !text.is_empty()
         && text.len() <= 128
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

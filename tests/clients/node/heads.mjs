@@ -57,6 +57,9 @@ export class Tally {
       this.check(what, false, await call());
     } catch (error) {
       const seen = `${error} ${JSON.stringify(error)} ${JSON.stringify(error?.payload ?? error?.data ?? null)}`;
+      // Over HTTP+JSON the A2A SDK keeps the status of a no and our sentence, and drops the reason.
+      const status = { act_required: 401, not_an_authority: 403, already_answered: 409 }[reason.replaceAll("-", "_")];
+      if (process.argv.includes("--rest") && seen.includes(`"statusCode":${status}`)) return void this.check(what, true);
       this.check(what, seen.toLowerCase().replaceAll("-", "_").includes(reason.replaceAll("-", "_")), seen);
     }
   }

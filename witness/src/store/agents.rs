@@ -5,7 +5,7 @@ use wikala_certs::Moment;
 use wikala_chain::{AgentName, Fingerprint, PublicKey};
 
 use super::{Key, Store, key, maybe, number, secs};
-use crate::model::{AgentId, LinkId, Registration};
+use crate::model::{AgentId, Dialect, LinkId, Registration};
 use crate::refusal::Fault;
 
 /// A row of `agent` with its provider's standing.
@@ -19,6 +19,8 @@ pub(crate) struct AgentRow {
     /// When it was last lost; `None` if it never was on a roster before.
     pub(crate) lost_at: Option<u64>,
     pub(crate) withdrawn: bool,
+    /// It stands behind HTTP: what it speaks, and whether we hold its key.
+    pub(crate) upstream: Option<(Dialect, bool)>,
 }
 
 /// The counters of a provider that survive restarts.
@@ -45,16 +47,24 @@ pub(crate) enum Strike {
 macro_rules! agent_where {
     ($tail:literal) => {
         concat!(
-            "SELECT a.id, a.provider, a.name, a.registration, a.lost_at, p.withdrawn,
-               CASE WHEN p.withdrawn = 0 THEN l.id END AS link
+            "SELECT a.id, a.provider, a.name, a.registration, a.lost_at, p.withdrawn, u.dialect, u.custodial,
+               CASE WHEN p.withdrawn = 0 OR l.carrier = 'upstream' THEN l.id END AS link
              FROM agent a JOIN provider p ON p.key = a.provider
-             LEFT JOIN link l ON l.id = a.link AND l.detached_at IS NULL ",
+             LEFT JOIN link l ON l.id = a.link AND l.detached_at IS NULL
+             LEFT JOIN upstream u ON u.agent = a.id AND u.removed_at IS NULL ",
             $tail
         )
     };
 }
 
 fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+    let upstream = match row.get::<_, Option<String>>("dialect")? {
+        Some(dialect) => {
+            let dialect = Dialect::parse(&dialect).ok_or(rusqlite::Error::InvalidQuery)?;
+            Some((dialect, row.get::<_, i64>("custodial")? != 0))
+        }
+        None => None,
+    };
     let name: String = row.get("name")?;
     Ok(AgentRow {
         row: row.get("id")?,
@@ -66,6 +76,7 @@ fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         link: row.get::<_, Option<i64>>("link")?.map(LinkId),
         lost_at: maybe(row, "lost_at")?,
         withdrawn: row.get::<_, i64>("withdrawn")? != 0,
+        upstream,
     })
 }
 
@@ -187,7 +198,8 @@ impl Store {
     pub(crate) fn live_link(&self, provider: PublicKey) -> Result<Option<(LinkId, Option<u64>)>, Fault> {
         // live link
         self.find(
-            "SELECT id, capacity FROM link WHERE provider = :provider AND detached_at IS NULL",
+            "SELECT id, capacity FROM link
+             WHERE provider = :provider AND detached_at IS NULL AND carrier = 'link'",
             named_params! {":provider": Key(provider)},
             |row| Ok((LinkId(row.get("id")?), maybe(row, "capacity")?)),
         )
@@ -226,19 +238,20 @@ impl Store {
         })
     }
 
-    pub(crate) fn register(&self, provider: PublicKey, link: LinkId, agent: &Registration) -> Result<(), Fault> {
-        // register
-        self.change(
+    /// False: that name has another carrier.
+    pub(crate) fn register(&self, provider: PublicKey, link: LinkId, agent: &Registration) -> Result<bool, Fault> {
+        // register: one carrier a name
+        Ok(self.change(
             "INSERT INTO agent (provider, name, registration, interjections, link)
              VALUES (:provider, :name, :registration, :interjections, :link)
              ON CONFLICT (provider, name) DO UPDATE SET registration = excluded.registration,
-               interjections = excluded.interjections, link = excluded.link, lost_at = NULL",
+               interjections = excluded.interjections, link = excluded.link, lost_at = NULL
+             WHERE NOT EXISTS (SELECT 1 FROM upstream u WHERE u.agent = agent.id AND u.removed_at IS NULL)",
             named_params! {
                 ":provider": Key(provider), ":name": agent.name.as_str(), ":registration": agent.text,
                 ":interjections": i64::from(agent.interjections), ":link": link.0,
             },
-        )?;
-        Ok(())
+        )? > 0)
     }
 
     pub(crate) fn clear_roster(&self, link: LinkId, now: Moment) -> Result<(), Fault> {
@@ -263,6 +276,7 @@ impl Store {
         // forget unused: on no roster, and nothing ever ran under it
         self.change(
             "DELETE FROM agent WHERE provider = :provider AND link IS NULL
+               AND NOT EXISTS (SELECT 1 FROM upstream WHERE upstream.agent = agent.id)
                AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)",
             named_params! {":provider": Key(provider)},
         )?;
@@ -274,6 +288,7 @@ impl Store {
         // delete agent
         Ok(self.change(
             "DELETE FROM agent WHERE provider = :provider AND name = :name
+               AND NOT EXISTS (SELECT 1 FROM upstream WHERE upstream.agent = agent.id)
                AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.agent = agent.id)",
             named_params! {":provider": Key(id.provider), ":name": id.name.as_str()},
         )? > 0)

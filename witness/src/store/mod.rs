@@ -9,6 +9,7 @@ pub(crate) mod reads;
 pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod threads;
+pub(crate) mod upstreams;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};

@@ -27,6 +27,7 @@ pub(crate) struct RunRow {
     pub(crate) addressed: Option<String>,
     pub(crate) parent_run: Option<String>,
     pub(crate) client_run: Option<String>,
+    pub(crate) client_thread: Option<String>,
     pub(crate) body_digest: Option<Digest>,
     pub(crate) opened: i64,
     pub(crate) status: Status,
@@ -66,6 +67,7 @@ pub(crate) fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         addressed: row.get("addressed")?,
         parent_run: row.get("parent_run")?,
         client_run: row.get("client_run")?,
+        client_thread: row.get("client_thread")?,
         body_digest: sha(row, "body_digest")?,
         opened: row.get("opened")?,
         status: row.get("status")?,
@@ -101,6 +103,7 @@ pub(crate) struct NewRun<'a> {
     pub(crate) reference: Option<&'a str>,
     pub(crate) parent_run: Option<&'a str>,
     pub(crate) client_run: Option<&'a str>,
+    pub(crate) client_thread: Option<&'a str>,
     pub(crate) body_digest: Option<Digest>,
     pub(crate) opened: i64,
 }
@@ -116,10 +119,10 @@ impl Store {
         self.change(
             "INSERT INTO run (id, thread, agent, created_at, head, opener, opener_authority, chain, caller_tip,
                witness_tip, delivered_tip, delegation, vouchers, addressed, reference, parent_run, client_run,
-               body_digest, opened, status, changed_at, position, queued_at)
+               client_thread, body_digest, opened, status, changed_at, position, queued_at)
              VALUES (:id, :thread, :agent, :now, :head, :opener, :opener_authority, :chain, :caller_tip,
                :witness_tip, :delivered_tip, :delegation, :vouchers, :addressed, :reference, :parent_run, :client_run,
-               :body_digest, :opened, 'queued', :now, :opened, :now)",
+               :client_thread, :body_digest, :opened, 'queued', :now, :opened, :now)",
             named_params! {
                 ":id": new.id, ":thread": new.thread, ":agent": new.agent, ":now": secs(now),
                 ":head": new.head.map(Key), ":opener": new.opener.map(Key),
@@ -128,7 +131,7 @@ impl Store {
                 ":delivered_tip": new.delivered_tip.map(Sha), ":delegation": new.delegation,
                 ":vouchers": new.vouchers, ":addressed": new.addressed, ":reference": new.reference,
                 ":parent_run": new.parent_run, ":client_run": new.client_run,
-                ":body_digest": new.body_digest.map(Sha), ":opened": new.opened,
+                ":client_thread": new.client_thread, ":body_digest": new.body_digest.map(Sha), ":opened": new.opened,
             },
         )?;
         Ok(())

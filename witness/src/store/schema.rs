@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::refusal::OpenFault;
 
 /// The newest version this build writes; `PRAGMA user_version` of the file.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// One script a version: `MIGRATIONS[n]` leads from version n to n + 1.
-const MIGRATIONS: [&str; VERSION as usize] = [V1, V2];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3];
 
 /// Prepares a writing connection: durable, strict about references, and patient
 /// with a second writer on the same file.
@@ -226,6 +226,29 @@ ALTER TABLE run ADD COLUMN reason_by_provider INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN said_bytes INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX run_retry ON run (retry_at) WHERE status = 'queued' AND retry_at > 0;
 CREATE INDEX deferred_call_open ON deferred_call (run, position) WHERE answered = 0;
+";
+
+/// Agents behind HTTP: our own links to them, one each, beside the one that a provider
+/// dials in with; what they call our threads and runs.
+const V3: &str = "
+ALTER TABLE run ADD COLUMN client_thread TEXT;
+CREATE INDEX run_client_thread ON run (agent, client_thread) WHERE client_thread IS NOT NULL;
+ALTER TABLE link ADD COLUMN carrier TEXT NOT NULL DEFAULT 'link' CHECK (carrier IN ('link', 'upstream'));
+DROP INDEX link_live;
+CREATE UNIQUE INDEX link_live ON link (provider) WHERE detached_at IS NULL AND carrier = 'link';
+CREATE INDEX link_open ON link (provider) WHERE detached_at IS NULL;
+
+CREATE TABLE upstream (
+  agent INTEGER PRIMARY KEY REFERENCES agent (id),
+  -- mutable, when it is removed and added again
+  dialect TEXT NOT NULL, url TEXT NOT NULL, custodial INTEGER NOT NULL,
+  consent BLOB NOT NULL CHECK (length(consent) = 64),
+  headers TEXT, added_at INTEGER NOT NULL, removed_at INTEGER
+) STRICT;
+CREATE TABLE upstream_thread (
+  thread TEXT PRIMARY KEY REFERENCES thread (id), context TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE upstream_run (run TEXT PRIMARY KEY REFERENCES run (id), task TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 #[cfg(test)]

@@ -1,0 +1,232 @@
+//! An A2A agent behind HTTP. A stream that dies is not an end: the agent is asked again
+//! what became of the task, and only what it says, or its silence, is a verdict.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wikala_witness::{Dialect, Entry, Fact, ItemKind, Mark, No, UpstreamNames};
+
+use super::a2a_params as params;
+use super::outbound::Failed;
+use super::peer::{Op, Peer, Said};
+use super::run::{Over, Run};
+use crate::a2a::heard::{self, Heard};
+
+/// How long an agent is asked again, at first and at most between two times.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
+
+/// How a stretch of listening ended.
+enum End {
+    /// A last word of this leg, or nobody wants to hear more.
+    Told,
+    /// The stream ended in the middle.
+    Cut(String),
+}
+
+/// What is known of a task while it is carried.
+struct Known {
+    names: UpstreamNames,
+    /// Told once the agent has named its task.
+    task: watch::Sender<Option<String>>,
+    /// The status that was answered: told once more it is old news, not a new question.
+    answered: Option<String>,
+}
+
+/// Carries one leg. `again`: it was under way when the witness stopped.
+pub(super) async fn carry(run: &Run, peer: &Peer, again: bool) {
+    let (thread, id) = (run.delivery.thread.clone(), run.delivery.run.clone());
+    let read = run.app.readers.read(move |reader| {
+        let asks = reader.run_for_operator(&id)?.asks;
+        let question = asks.last().and_then(|ask| ask.items.iter().find(|item| item.kind == ItemKind::Interrupt));
+        let answered = question.map(|item| item.question.clone());
+        let heard_since = heard_since_answer(&reader.entries_unchecked(&id, 0, usize::MAX)?);
+        Ok::<_, No>((reader.upstream_names(&thread, &id)?, answered, heard_since))
+    });
+    let (names, answered, heard_since) = match read.await {
+        Ok(read) => read,
+        Err(no) => return tracing::error!(%no, run = %run.delivery.run, "a run at an upstream could not be read"),
+    };
+    let (task, mut named) = watch::channel(names.task.clone());
+    let mut known = Known { names, task, answered };
+    let mut stop = run.stop.clone();
+    let carried = async {
+        if again && !unsent(peer, &known, heard_since).await? {
+            return mend(run, peer, &mut known, "the witness stopped meanwhile".to_owned()).await;
+        }
+        begin(run, peer, &mut known).await
+    };
+    tokio::pin!(carried);
+    let outcome = tokio::select! {
+        outcome = &mut carried => outcome,
+        // Its task is asked to stop, as soon as it has a name; what then happens the task
+        // itself tells.
+        true = async { stop.wait_for(|stop| *stop).await.is_ok() } => {
+            let asked = async {
+                let task = named.wait_for(Option::is_some).await.ok().and_then(|task| task.clone());
+                cancel(run, peer, task.unwrap_or_default()).await;
+            };
+            tokio::select! {
+                outcome = &mut carried => outcome,
+                () = asked => carried.await,
+            }
+        }
+    };
+    if let Err(failed) = outcome {
+        run.failed(&failed).await;
+    }
+}
+
+/// Did the agent say anything since the newest answer?
+fn heard_since_answer(entries: &[wikala_witness::Recorded]) -> bool {
+    let newest = entries.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::Words(_) => Some(true),
+        Entry::Mark(Mark::Answered { .. } | Mark::Opened) => Some(false),
+        Entry::Mark(_) => None,
+    });
+    newest.unwrap_or(false)
+}
+
+/// After a stop: is this leg still to be sent? Only if the agent shows that it did not
+/// get it, so that an answer in flight reaches it once.
+async fn unsent(peer: &Peer, known: &Known, heard_since: bool) -> Result<bool, Failed> {
+    if heard_since {
+        return Ok(false);
+    }
+    let Some(task) = known.names.task.clone() else {
+        // It may have made a task whose name we never heard: a second one would be a second run.
+        return Err(Failed::Lost("the witness stopped before the agent named its task".to_owned()));
+    };
+    let now = get(peer, &task).await?;
+    Ok(now.status.as_deref().zip(known.answered.as_deref()).is_some_and(|(now, then)| same_status(now, then)))
+}
+
+/// Sends the leg and listens.
+async fn begin(run: &Run, peer: &Peer, known: &mut Known) -> Result<(), Failed> {
+    let params = params::send(&run.delivery, &known.names);
+    let op = if peer.card.streaming { Op::SendStreamingMessage } else { Op::SendMessage };
+    let said = peer.ask(op, "", &params).await;
+    let end = match said {
+        Ok(said) => listen(run, known, said).await?,
+        Err(Failed::Lost(why)) => End::Cut(why),
+        Err(failed) => return Err(failed),
+    };
+    match end {
+        End::Told => Ok(()),
+        End::Cut(why) => mend(run, peer, known, why).await,
+    }
+}
+
+/// Asks again what became of the task, for as long as a lost link would keep it.
+async fn mend(run: &Run, peer: &Peer, known: &mut Known, why: String) -> Result<(), Failed> {
+    let Some(task) = known.names.task.clone() else { return Err(Failed::Lost(why)) };
+    let until = Instant::now() + Duration::from_secs(run.app.settings.policy.link_grace_s);
+    let mut wait = AGAIN.0;
+    let mut why = why;
+    while Instant::now() < until {
+        let asked = match peer.card.streaming {
+            true => peer.ask(Op::SubscribeToTask, &task, &params::about(&task)).await,
+            false => Err(Failed::Refused("it does not stream".to_owned())),
+        };
+        let asked = match asked {
+            // It has ended, most likely: then it is read.
+            Err(Failed::Refused(_)) => peer.ask(Op::GetTask, &task, &params::about(&task)).await,
+            other => other,
+        };
+        match asked {
+            Ok(said) => match listen(run, known, said).await? {
+                End::Told => return Ok(()),
+                End::Cut(again) => why = again,
+            },
+            Err(Failed::Refused(no)) => return Err(Failed::Refused(no)),
+            Err(failed) => why = failed.reason(),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(AGAIN.1);
+    }
+    Err(Failed::Lost(format!("{why}, and the task did not end")))
+}
+
+/// Puts what is said on record, as it comes.
+async fn listen(run: &Run, known: &mut Known, said: Said) -> Result<End, Failed> {
+    match said {
+        Said::Whole(text) => match hear(run, known, &text).await {
+            Ok(true) | Err(Over) => Ok(End::Told),
+            Ok(false) => Ok(End::Cut("it answered before the task had ended".to_owned())),
+        },
+        Said::Stream(mut frames) => loop {
+            match frames.next().await {
+                Ok(Some(text)) => match hear(run, known, &text).await {
+                    Ok(false) => {}
+                    Ok(true) | Err(Over) => return Ok(End::Told),
+                },
+                Ok(None) => return Ok(End::Cut("the stream ended without a last event".to_owned())),
+                Err(Failed::Refused(why)) => return Err(Failed::Refused(why)),
+                Err(Failed::Lost(why) | Failed::Unreached(why)) => return Ok(End::Cut(why)),
+            }
+        },
+    }
+}
+
+/// Puts one event on record. True: this leg has had its last word.
+async fn hear(run: &Run, known: &mut Known, text: &str) -> Result<bool, Over> {
+    let Heard { mut fact, words, names, status } = match heard::read(text) {
+        Ok(heard) => heard,
+        Err(why) => {
+            run.fail(format!("provider_event_malformed: {why}")).await;
+            return Err(Over);
+        }
+    };
+    debug_assert_eq!(words.dialect, Dialect::A2a);
+    if let (Some(now), Some(then)) = (&status, &known.answered)
+        && same_status(now, then)
+    {
+        // The question that was just answered, told again while the answer is on its way.
+        fact = Fact::Said;
+    }
+    known.names.context = known.names.context.take().or(names.context.clone());
+    if known.names.task.is_none() && names.task.is_some() {
+        known.names.task.clone_from(&names.task);
+        let _ = known.task.send(names.task.clone());
+    }
+    let last = matches!(fact, Fact::Ended { .. } | Fact::Failed(_));
+    run.event(fact, words, names).await?;
+    Ok(last)
+}
+
+/// Asks the agent to stop its task.
+async fn cancel(run: &Run, peer: &Peer, task: String) {
+    match peer.ask(Op::CancelTask, &task, &params::about(&task)).await {
+        // The stream tells it too, as a rule; whoever is second finds the run ended.
+        Ok(Said::Whole(text)) => {
+            if let Ok(Heard { fact: fact @ (Fact::Ended { .. } | Fact::Failed(_)), words, .. }) = heard::read(&text) {
+                let _ = run.event(fact, words, UpstreamNames::default()).await;
+            }
+        }
+        Ok(Said::Stream(_)) => {}
+        // It has ended, or does not stop: its own last word counts.
+        Err(failed) => {
+            tracing::info!(run = %run.delivery.run, why = failed.reason(), "an upstream task was not cancelled");
+        }
+    }
+}
+
+async fn get(peer: &Peer, task: &str) -> Result<Heard, Failed> {
+    match peer.ask(Op::GetTask, task, &params::about(task)).await? {
+        Said::Whole(text) => heard::read(&text).map_err(Failed::Refused),
+        Said::Stream(_) => Err(Failed::Refused("a stream where a task was asked for".to_owned())),
+    }
+}
+
+/// The same status told twice: same state, same time, same question.
+fn same_status(one: &str, other: &str) -> bool {
+    let read = |text: &str| {
+        let members = wikala_chain::RawObject::parse(text).ok()?;
+        let raw = |name: &str| members.get(name).map(|raw| raw.get().to_owned());
+        let message = raw("message").and_then(|message| {
+            Some(wikala_chain::RawObject::parse(&message).ok()?.get("messageId")?.get().to_owned())
+        });
+        Some((heard::state(text)?, raw("timestamp"), message))
+    };
+    one == other || read(one).is_some_and(|one| Some(one) == read(other))
+}

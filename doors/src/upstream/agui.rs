@@ -1,0 +1,72 @@
+//! An AG-UI agent behind HTTP: one POST a leg, its events on record as they come.
+
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use wikala_witness::{Fact, UpstreamNames};
+
+use super::outbound::{Outbound, is_stream, whole};
+use super::run::Run;
+use crate::agui::words;
+use crate::delivery;
+
+/// How long an agent may say nothing, not even a comment.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How long an agent that was asked to stop may go on: the protocol has no word for
+/// stop but the closed connection, and its own last word is worth a moment.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Carries one leg: asks, and listens to its last word. Whoever calls it finishes the leg.
+pub(super) async fn carry(run: &Run, outbound: &Outbound, url: &str) {
+    // A run goes on under the same id here; there each leg is a run of its own.
+    let leg = run.delivery.leg.ordinal;
+    let own = run.delivery.run.as_str();
+    let name = if leg == 0 { own.to_owned() } else { format!("{own}.{leg}") };
+    let body = delivery::agui_body(&run.delivery, &name);
+    let wanted = [("accept", "text/event-stream"), ("content-type", "application/json")];
+    let asked = outbound.send(Method::POST, url, Some(&body), &wanted);
+    let stop = run.stop.clone();
+    let (status, headers, answer) = tokio::select! {
+        asked = asked => match asked {
+            Ok(answer) => answer,
+            Err(failed) => return run.failed(&failed).await,
+        },
+        () = stopped(stop.clone()) => return,
+    };
+    if status != StatusCode::OK || !is_stream(&headers) {
+        // Its sentence is the operator's to read: a caller is told the status.
+        let text = whole(answer).await.unwrap_or_default();
+        let text: String = text.chars().take(300).collect();
+        tracing::warn!(run = own, status = status.as_u16(), text, "an AG-UI upstream gave no event stream");
+        return run.fail(format!("upstream_refused: HTTP {}, no event stream", status.as_u16())).await;
+    }
+    let mut events = Outbound::events(headers, answer);
+    loop {
+        let next = tokio::select! {
+            next = events.next_within(SILENCE) => next,
+            () = stopped(stop.clone()) => return,
+        };
+        let event = match next {
+            Ok(Some(event)) => event,
+            // An end without a last word is no end: clients would take it for one.
+            Ok(None) => return run.fail("upstream_truncated: the stream ended without a last event".into()).await,
+            Err(why) => return run.fail(format!("upstream_truncated: {why}")).await,
+        };
+        let event = match words::read(&event.data) {
+            Ok(event) => event,
+            Err(why) => return run.fail(format!("provider_event_malformed: {why}")).await,
+        };
+        let last = matches!(event.fact, Fact::Ended { .. } | Fact::Failed(_));
+        if run.event(event.fact, event.words, UpstreamNames::default()).await.is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Somebody asked it to stop, and it had its moment to do so by itself.
+async fn stopped(mut stop: tokio::sync::watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(DRAIN).await;
+}

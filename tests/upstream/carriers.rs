@@ -1,0 +1,78 @@
+//! Whose agent it is, and by which road: one carrier a name, by the operator, with the
+//! provider's consent.
+
+use serde_json::json;
+use wikala_certs::Consent;
+use wikala_chain::AgentName;
+use wikala_doors::upstream;
+use wikala_doors::upstream::agents::Change;
+use wikala_witness::{Code, Dialect, NewUpstream, No, Registration};
+
+use super::fake::Fake;
+use super::{add, added, key};
+use crate::house::{Puppet, TestHouse};
+
+fn code<T>(said: Result<T, No>) -> Option<Code> {
+    match said {
+        Err(No::Refusal(refusal)) => Some(refusal.code),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_name_has_one_carrier_a_link_or_an_upstream() {
+    let house = TestHouse::open().await;
+    let fake = Fake::open().await;
+    let provider = key(0xA1);
+    added(&house, "far", Dialect::A2a, &fake.url).await;
+    assert_eq!(code(add(&house, &provider, "far", Dialect::A2a, &fake.url).await), Some(Code::CarrierTaken));
+
+    // The same key dials in beside it, for other names.
+    let puppet = Puppet::attach(&house, &provider, "near").await;
+    let link = puppet.link;
+    let register = |names: &[&str]| {
+        let roster: Vec<Registration> = names
+            .iter()
+            .map(|name| Registration {
+                name: AgentName::new(name).expect("a name"),
+                interjections: false,
+                text: json!({ "name": name }).to_string(),
+            })
+            .collect();
+        house.app.desk.ask(move |w, now| w.register(now, link, &roster, None))
+    };
+    assert_eq!(code(register(&["near", "far"]).await), Some(Code::CarrierTaken));
+    assert_eq!(code(add(&house, &provider, "near", Dialect::A2a, &fake.url).await), Some(Code::CarrierTaken));
+
+    // Taken away, the name is the provider's to serve again, and not before.
+    let id = wikala_witness::AgentId { provider: provider.public(), name: AgentName::new("far").expect("a name") };
+    upstream::remove(&house.app, id.clone()).await.expect("removed");
+    let (agent, now) = (id.clone(), house.app.desk.now());
+    let view = house.app.readers.read(move |reader| reader.agent(&agent, now)).await.expect("its history stays");
+    assert!(!view.online && view.upstream.is_none());
+    register(&["near", "far"]).await.expect("free");
+    assert_eq!(code(upstream::remove(&house.app, id).await), Some(Code::AgentUnknown));
+}
+
+#[tokio::test]
+async fn nobody_is_put_in_front_of_an_address_without_consent() {
+    let house = TestHouse::open().await;
+    let (witness, name) = (house.app.public_key(), AgentName::new("far").expect("a name"));
+    let url = "http://127.0.0.1:1/";
+    let add = |url: &str, consent: &Consent| {
+        let request = json!({
+            "op": "agent-add", "name": "far", "url": url, "dialect": "agui", "consent": consent.to_json(), "custodial": false,
+        });
+        let Some(Change::Add(new)) = Change::read(&request) else { panic!("a change") };
+        new.and_then(|new| new.verify(&witness)).map(|new: NewUpstream| new.consent.provider())
+    };
+    let consent = Consent::sign(&key(1), &witness, &name, url);
+    assert_eq!(add(url, &consent), Ok(key(1).public()));
+    assert!(add("http://127.0.0.1:2/", &consent).is_err(), "another address");
+    assert!(add(url, &Consent { provider: key(2).public(), ..consent }).is_err(), "another key");
+    let elsewhere = Consent::sign(&key(1), &key(3).public(), &name, url);
+    assert!(add(url, &elsewhere).is_err(), "another witness");
+    for bad in ["ftp://x/", "http://u:p@x/", "nonsense", ""] {
+        assert!(add(bad, &Consent::sign(&key(1), &witness, &name, bad)).is_err(), "{bad}");
+    }
+}

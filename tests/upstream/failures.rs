@@ -1,0 +1,171 @@
+//! A stream that dies is never a clean end: what became of the work is asked, and only
+//! then is there a verdict, with an event that says so.
+
+use serde_json::{Value, json};
+use wikala_doors::client::Client;
+use wikala_witness::{Dialect, Policy, RunId, RunView};
+
+use super::added;
+use super::fake::{Fake, Say, error, frame, status, task, whole};
+use crate::house::TestHouse;
+
+async fn scene(dialect: Dialect) -> (TestHouse, Fake, wikala_witness::AgentId) {
+    let house = TestHouse::with(Policy { link_grace_s: 1, ..Policy::default() }).await;
+    let fake = Fake::open().await;
+    let id = added(&house, "far", dialect, &fake.url).await;
+    (house, fake, id)
+}
+
+/// A message, answered whole.
+async fn send(house: &TestHouse, id: &wikala_witness::AgentId, text: &str) -> Value {
+    let url = format!("{}/a2a/{}/{}", house.url, id.provider, id.name.as_str());
+    let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] } });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+    let (status, answer) = Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer");
+    assert_eq!(status, 200);
+    answer["result"]["task"].clone()
+}
+
+async fn view(house: &TestHouse, task: &Value) -> RunView {
+    let run = RunId::parse(task["id"].as_str().expect("an id")).expect("ours");
+    house.app.readers.read(move |reader| reader.run_for_operator(&run)).await.expect("known")
+}
+
+fn state(task: &Value) -> &str {
+    task["status"]["state"].as_str().unwrap_or("none")
+}
+
+#[tokio::test]
+async fn a_cut_stream_is_subscribed_again_and_goes_on_to_its_end() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say(
+        "SendStreamingMessage",
+        Say::Stream(vec![frame(json!({ "task": task("SUBMITTED") })), frame(status("WORKING"))]),
+    )
+    .say("SubscribeToTask", Say::Stream(vec![frame(json!({ "task": task("WORKING") })), frame(status("COMPLETED"))]));
+    let task = send(&house, &id, "x").await;
+    assert_eq!(state(&task), "TASK_STATE_COMPLETED");
+    assert_eq!(fake.sent("SendStreamingMessage").len(), 1, "what may have arrived is not sent twice");
+}
+
+#[tokio::test]
+async fn a_task_that_ended_meanwhile_is_read() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say("SendStreamingMessage", Say::Stream(vec![frame(json!({ "task": task("WORKING") }))]))
+        .say("SubscribeToTask", error(-32004))
+        .say("GetTask", whole(task("FAILED")));
+    let told = send(&house, &id, "x").await;
+    assert_eq!(state(&told), "TASK_STATE_FAILED");
+    assert_eq!(view(&house, &told).await.reason.as_deref(), Some("failed"));
+}
+
+#[tokio::test]
+async fn an_agent_that_stays_silent_has_failed_after_the_grace() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say("SendStreamingMessage", Say::Stream(vec![frame(json!({ "task": task("WORKING") }))]));
+    let told = send(&house, &id, "x").await;
+    assert_eq!(state(&told), "TASK_STATE_FAILED");
+    let reason = view(&house, &told).await.reason.expect("a reason");
+    assert!(reason.starts_with("upstream_"), "{reason}");
+}
+
+#[tokio::test]
+async fn what_is_no_a2a_answer_fails_the_run_with_its_reason() {
+    for (say, reason) in [
+        (Say::Whole(500, "text/html", "<html>".to_owned()), "upstream_refused: HTTP 500"),
+        (Say::Whole(200, "application/json", "{}".to_owned()), "upstream_refused: no A2A answer"),
+        (error(-32600), "upstream_refused: error -32600 no"),
+        (Say::Stream(vec!["nonsense".to_owned()]), "upstream_refused: no A2A answer"),
+        (Say::Stream(vec![frame(json!({ "later": 1 }))]), "provider_event_malformed: "),
+        (Say::Stream(vec![format!("{{\"result\":{{}},\"result\":{{}}}}")]), "upstream_refused: no A2A answer"),
+        (Say::Redirect("http://localhost:1/".to_owned()), "upstream_refused: redirected"),
+        (Say::Stream(Vec::new()), "upstream_lost: "),
+    ] {
+        let (house, fake, id) = scene(Dialect::A2a).await;
+        fake.say("SendStreamingMessage", say.clone());
+        let told = send(&house, &id, "x").await;
+        assert_eq!(state(&told), "TASK_STATE_FAILED", "{say:?}");
+        let said = view(&house, &told).await.reason.expect("a reason");
+        assert!(said.starts_with(reason), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_ag_ui_stream_without_a_last_event_ends_in_an_error_event() {
+    let started = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#.to_owned();
+    for (say, code) in [
+        (Say::Stream(vec![started.clone()]), "wikala.upstream-truncated"),
+        (Say::Stream(Vec::new()), "wikala.upstream-truncated"),
+        (Say::Whole(200, "application/json", "{}".to_owned()), "wikala.upstream-refused"),
+        (Say::Whole(401, "application/json", "{}".to_owned()), "wikala.upstream-refused"),
+        (Say::Redirect("//elsewhere.example/".to_owned()), "wikala.upstream-refused"),
+        (Say::Stream(vec![started, r#"{"type":"CUSTOM","name":"wikala.x"}"#.to_owned()]), "wikala.failed"),
+    ] {
+        let (house, fake, id) = scene(Dialect::AgUi).await;
+        fake.say("runId", say.clone());
+        let url = format!("{}/agui/{}/{}", house.url, id.provider, id.name.as_str());
+        let body =
+            json!({ "threadId": "t", "runId": "r", "messages": [{ "id": "u", "role": "user", "content": "x" }] });
+        let http = Client::new();
+        let mut events = http.events(axum::http::Method::POST, &url, Some(&body), &[], None).await.expect("a stream");
+        let mut last = Value::Null;
+        while let Some(event) = events.next().await.expect("whole") {
+            last = serde_json::from_str(&event.data).expect("JSON");
+        }
+        assert_eq!((&last["type"], &last["code"]), (&json!("RUN_ERROR"), &json!(code)), "{say:?}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_origin_keeps_method_and_body() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say("/here", Say::Stream(vec![frame(json!({ "task": task("COMPLETED") }))]));
+    fake.say("SendStreamingMessage", Say::Redirect("/here".to_owned()));
+    assert_eq!(state(&send(&house, &id, "x").await), "TASK_STATE_COMPLETED");
+    let sent = fake.sent("SendStreamingMessage");
+    assert_eq!((sent[0].path.as_str(), sent[1].path.as_str()), ("/", "/here"));
+    assert_eq!(sent[0].body, sent[1].body);
+}
+
+#[tokio::test]
+async fn nothing_of_a_callers_headers_leaves() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say("SendStreamingMessage", Say::Stream(vec![frame(json!({ "task": task("COMPLETED") }))]));
+    let url = format!("{}/a2a/{}/{}", house.url, id.provider, id.name.as_str());
+    let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "x" }] } });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+    let headers = [
+        ("a2a-version", "1.0"),
+        ("authorization", "Bearer secret"),
+        ("cookie", "secret=1"),
+        ("x-forwarded-for", "1.2.3.4"),
+        ("forwarded", "for=1.2.3.4"),
+        ("x-api-key", "secret"),
+        ("wikala-run-id", "x"),
+    ];
+    Client::new().post_json(&url, &body, &headers).await.expect("an answer");
+    let sent = &fake.sent("SendStreamingMessage")[0];
+    let mut names: Vec<&str> = sent.headers.keys().map(|name| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a2a-version", "accept", "accept-encoding", "content-length", "content-type", "host"]);
+}
+
+#[tokio::test]
+async fn a_stop_is_asked_of_the_task_and_told_as_the_task_tells_it() {
+    let house =
+        TestHouse::made(Policy::default(), |settings| settings.stop_time = std::time::Duration::from_secs(10)).await;
+    let fake = Fake::open().await;
+    let id = added(&house, "far", Dialect::A2a, &fake.url).await;
+    fake.say("SendStreamingMessage", Say::Hang(vec![frame(json!({ "task": task("WORKING") }))]))
+        .say("CancelTask", whole(task("CANCELED")));
+    let url = format!("{}/a2a/{}/{}", house.url, id.provider, id.name.as_str());
+    let call = async |method: &str, params: Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer").1["result"].clone()
+    };
+    let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "x" }] }, "configuration": { "returnImmediately": true } });
+    let run = call("SendMessage", params).await["task"]["id"].clone();
+    let stopped = call("CancelTask", json!({ "id": run })).await;
+    assert_eq!(state(&stopped), "TASK_STATE_CANCELED");
+    assert!(fake.sent("CancelTask")[0].body.contains("\"params\":{\"id\":\"t\"}"));
+}

@@ -13,6 +13,7 @@ mod process;
 mod readme;
 mod record;
 mod refusals;
+mod schemas;
 mod smoke;
 mod stalls;
 mod upstream;

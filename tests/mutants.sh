@@ -56,14 +56,14 @@ quick() { # the quick tests of a suite first
   case $suite in
   bytes) run 300 -p wikala-chain -p wikala-certs --tests ;;
   record) run 300 -p wikala-doors --test wikala -- record:: --skip races --skip simulation ;;
-  doors) run 300 -p wikala-doors --lib && run 300 -p wikala-doors --test wikala -- house:: link::handshake refusals:: ;;
+  doors) run 300 -p wikala-doors --lib && run 300 -p wikala-witness --lib && run 300 -p wikala-doors --test wikala -- house:: link::handshake refusals:: schemas:: ;;
   esac
 }
 long() { # only for what those did not notice
   case $suite in
   bytes) run 300 -p wikala-chain -p wikala-certs --doc ;;
   record) run 300 -p wikala-doors --test wikala -- races simulation ;;
-  doors) run 300 -p wikala-doors --test wikala -- a2a:: agui:: link:: cli::answering cli::signing ;;
+  doors) run 300 -p wikala-doors --test wikala -- a2a:: agui:: link:: upstream::c upstream::f upstream::r cli::answering cli::signing ;;
   esac
 }
 run() { # run LIMIT_S ARGUMENTS: without the noise

@@ -103,6 +103,7 @@ impl Code {
                 Record::AnswerIncomplete
                 | Record::AnswerUnknownAsk
                 | Record::AnswerDuplicate
+                | Record::AnswerSchema
                 | Record::RunInput
                 | Record::NoOpenAsk => StatusCode::UNPROCESSABLE_ENTITY,
                 Record::ChainTooLong | Record::RegistrationMalformed => StatusCode::BAD_REQUEST,

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use wikala_chain::PublicKey;
-use wikala_witness::{AgentId, Entry, ItemKind, RunView, TreeNode};
+use wikala_witness::{AgentId, AskItemView, Entry, ItemKind, RunView, TreeNode};
 
 use crate::answer::{Door, Problem};
 use crate::door::{Knock, Route, agent, run_id, thread_id};
@@ -266,6 +266,18 @@ pub fn tree_words(node: &TreeNode) -> Value {
     words
 }
 
+fn item_words(item: &AskItemView) -> Value {
+    let mut words = json!({
+        "id": item.id,
+        "kind": match item.kind { ItemKind::Interrupt => "interrupt", ItemKind::Call => "call" },
+        "question": serde_json::from_str::<Value>(&item.question).unwrap_or(Value::Null),
+    });
+    if let Some(schema) = &item.schema {
+        words["schema"] = schema.as_str().into();
+    }
+    words
+}
+
 /// A run as JSON (wire.md, Routes). Absent members are left out.
 #[must_use]
 pub fn run_words(view: &RunView) -> Value {
@@ -276,11 +288,7 @@ pub fn run_words(view: &RunView) -> Value {
         .map(|ask| {
             let mut words = json!({
                 "ids": ask.items.iter().map(|item| item.id.as_str()).collect::<Vec<_>>(),
-                "items": ask.items.iter().map(|item| json!({
-                    "id": item.id,
-                    "kind": match item.kind { ItemKind::Interrupt => "interrupt", ItemKind::Call => "call" },
-                    "question": serde_json::from_str::<Value>(&item.question).unwrap_or(Value::Null),
-                })).collect::<Vec<_>>(),
+                "items": ask.items.iter().map(item_words).collect::<Vec<_>>(),
                 "authorities": ask.authorities.iter().map(hex).collect::<Vec<_>>(),
                 "openedAt": ask.opened_at,
             });

@@ -129,7 +129,7 @@ async fn a_pause_is_answered_by_its_head_and_the_answer_is_replayed_not_repeated
     assert_eq!(state(&paused), "TASK_STATE_INPUT_REQUIRED");
     let asked = &paused["status"]["message"];
     assert_eq!(asked["parts"][0], json!({ "text": "q1?" }));
-    assert_eq!(asked["parts"][1]["data"]["responseSchema"], json!({ "max": 1.0 }));
+    assert_eq!(asked["parts"][1]["data"]["responseSchema"], json!({ "max": 1.0, "not": { "const": "misfit" } }));
     assert_eq!(paused["metadata"]["interrupts"][0]["id"], "q1");
     assert_eq!(paused["metadata"]["urn:wikala:witness:1"]["asks"], json!(["q1"]));
 

@@ -168,9 +168,11 @@ impl Puppet {
         self.finish(run).await;
     }
 
+    /// Asks these; anything fits but `misfit`.
     pub(crate) async fn asks(&self, run: &RunId, ids: &[&str]) {
+        let schema = r#"{"max": 1.0,"not":{"const":"misfit"}}"#;
         let text =
-            |id: &str| format!(r#"{{"id":"{id}","reason":"input","message":"{id}?","responseSchema":{{"max": 1.0}}}}"#);
+            |id: &str| format!(r#"{{"id":"{id}","reason":"input","message":"{id}?","responseSchema":{schema}}}"#);
         let questions =
             ids.iter().map(|id| Question { id: Some((*id).to_owned()), call: None, text: text(id) }).collect();
         let fact = Fact::Ended { questions, pending: None, cancelled: false };

@@ -38,6 +38,7 @@ pub async fn answers(table: &mut Table) {
     for (code, why, entries) in [
         ("answer-incomplete", "one of two", json!([entry("a")])),
         ("answer-unknown-ask", "one that is not open", json!([entry("a"), entry("b"), entry("z")])),
+        ("answer-schema", "one that does not fit", json!([agui::entry("a", "misfit"), entry("b")])),
         ("answer-duplicate", "one twice", json!([entry("a"), entry("b"), entry("a")])),
     ] {
         table.refused(&stage, code, why, stage.answers(&paused, entries, right.clone())).await;

@@ -54,6 +54,7 @@ fn record(code: Record) -> Met {
         | Record::AnswerIncomplete
         | Record::AnswerUnknownAsk
         | Record::AnswerDuplicate
+        | Record::AnswerSchema
         | Record::NoOpenAsk
         | Record::FingerprintAmbiguous
         | Record::AgentOffline => EVERYWHERE,

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use wikala_certs::{ActingFor, AuthoritySet, Authorized, Form, Moment, Resolve, SignedAct};
 use wikala_chain::{Digest, PublicKey};
 
-use crate::cover::{cover, same_asks};
+use crate::cover::{cover, fits, same_asks};
 use crate::entry::{Entry, Mark};
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Answer, Caller, Lane, Leg, Reply, Status};
@@ -117,6 +117,7 @@ impl Witness {
             Some(asks) => same_asks(&open, asks).and_then(|()| cover(&open, reply)),
             None => cover(&open, reply),
         };
+        let covered = covered.and_then(|items| fits(&open, &items).map(|()| items));
         let items = match covered {
             Ok(items) => items,
             // What is closed cannot be covered any more: say who was first instead.

@@ -1,7 +1,8 @@
 //! What an answer must cover: every open item, each once, and no other.
 
 use crate::model::{Reply, ReplyItem};
-use crate::refusal::{Code, No, Refusal};
+use crate::refusal::{Code, Fault, No, Refusal};
+use crate::schema;
 use crate::store::asks::ItemRow;
 
 /// An act bound to its asks answers exactly those: signed before another question was
@@ -51,6 +52,22 @@ pub(crate) fn cover(open: &[ItemRow], reply: Reply) -> Result<Vec<ReplyItem>, No
             item
         })
         .collect())
+}
+
+/// What is answered fits the schema its question demands. An abandoned question has no
+/// answer to fit; a schema that the gate refused is nobody's to satisfy, or whoever asks
+/// could lock out whoever may answer.
+pub(crate) fn fits(open: &[ItemRow], items: &[ReplyItem]) -> Result<(), No> {
+    for item in items.iter().filter(|item| !item.abandoned) {
+        let asked = open.iter().find(|known| known.id == item.id && known.schema.as_deref() == Some(schema::ENFORCED));
+        let Some(text) = asked.and_then(|asked| schema::of_question(&asked.question)) else { continue };
+        // It was let through when it was asked; that it is not now is our failure.
+        let schema = schema::gate(&text).map_err(|_| Fault::Corrupt("ask_item.schema"))?;
+        if let Err(violation) = schema.check(item.payload.as_deref().unwrap_or("null")) {
+            return Err(Refusal::new(Code::AnswerSchema, format!("answer: to {:?} {violation}", item.id)).into());
+        }
+    }
+    Ok(())
 }
 
 fn list<'a>(ids: impl Iterator<Item = &'a str>) -> String {

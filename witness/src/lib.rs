@@ -37,6 +37,7 @@ mod queue;
 mod read;
 mod refusal;
 mod run;
+pub mod schema;
 mod stop;
 mod store;
 mod upstream;

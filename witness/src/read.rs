@@ -76,7 +76,12 @@ impl Reader {
                 ordinal: ask.ordinal,
                 items: items
                     .into_iter()
-                    .map(|item| AskItemView { id: item.id, kind: item.kind, question: item.question })
+                    .map(|item| AskItemView {
+                        id: item.id,
+                        kind: item.kind,
+                        question: item.question,
+                        schema: item.schema,
+                    })
                     .collect(),
                 authorities: ask.head.into_iter().chain(ask.provider).collect(),
                 opened_at: ask.opened_at,

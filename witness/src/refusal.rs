@@ -60,6 +60,7 @@ codes! {
     AnswerIncomplete = "answer-incomplete",
     AnswerUnknownAsk = "answer-unknown-ask",
     AnswerDuplicate = "answer-duplicate",
+    AnswerSchema = "answer-schema",
     RunInput = "run-input",
     NoOpenAsk = "no-open-ask",
     FingerprintAmbiguous = "fingerprint-ambiguous",

@@ -10,6 +10,7 @@ use crate::entry::{Entry, Mark, Why};
 use crate::ids::RunId;
 use crate::model::{Effect, Fact, ItemKind, LinkId, Question, Status, Verdict, Words};
 use crate::refusal::{Code, No, Refusal};
+use crate::schema;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::asks::{ClosedAs, Closer, ItemRow};
 use crate::store::runs::RunRow;
@@ -332,13 +333,14 @@ fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<Stri
         });
         about.extend(question.call);
         if known.insert(id.clone()) {
-            items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text });
+            let schema = schema::of_question(&question.text).map(|text| schema::word(&text).to_owned());
+            items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text, schema });
         }
     }
     for call in calls {
         if !about.contains(&call) && known.insert(call.clone()) {
             let question = serde_json::Value::String(call.clone()).to_string();
-            items.push(ItemRow { id: call, kind: ItemKind::Call, question });
+            items.push(ItemRow { id: call, kind: ItemKind::Call, question, schema: None });
         }
     }
     items

@@ -95,6 +95,8 @@ pub struct AskItemView {
     pub kind: ItemKind,
     /// The question as received, JSON text.
     pub question: String,
+    /// Is the schema it demands enforced? `enforced`, or why not; `None`: it demands none.
+    pub schema: Option<String>,
 }
 
 /// A request to stop.

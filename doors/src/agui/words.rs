@@ -134,6 +134,10 @@ fn questions(raw: Option<&RawValue>) -> Result<Vec<Question>, String> {
             // An answer could not tell the two apart.
             return Err("event: an interrupt id stands twice".to_owned());
         }
+        if let Some(schema) = wikala_witness::schema::of_question(interrupt.get()) {
+            // Compiled here and kept: the desk, which everybody waits for, finds it done.
+            let _ = wikala_witness::schema::gate(&schema);
+        }
         questions.push(Question { id: Some(id), call: text("toolCallId"), text: interrupt.get().to_owned() });
     }
     Ok(questions)

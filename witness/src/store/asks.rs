@@ -31,6 +31,8 @@ pub(crate) struct ItemRow {
     pub(crate) id: String,
     pub(crate) kind: ItemKind,
     pub(crate) question: String,
+    /// The gate's word on the schema its answer must fit, if it demands one.
+    pub(crate) schema: Option<String>,
 }
 
 /// How an ask was closed.
@@ -108,11 +110,11 @@ impl Store {
     pub(crate) fn items(&self, run: &RunId, ordinal: u64) -> Result<Vec<ItemRow>, Fault> {
         // items of an ask, in the order asked
         self.all(
-            "SELECT id, kind, question FROM ask_item WHERE run = :run AND ordinal = :ordinal ORDER BY position",
+            "SELECT id, kind, question, schema FROM ask_item WHERE run = :run AND ordinal = :ordinal ORDER BY position",
             named_params! {":run": run, ":ordinal": ordinal as i64},
             |row| {
                 let kind = if row.get::<_, String>("kind")? == "call" { ItemKind::Call } else { ItemKind::Interrupt };
-                Ok(ItemRow { id: row.get("id")?, kind, question: row.get("question")? })
+                Ok(ItemRow { id: row.get("id")?, kind, question: row.get("question")?, schema: row.get("schema")? })
             },
         )
     }
@@ -139,11 +141,12 @@ impl Store {
         for (position, item) in items.iter().enumerate() {
             // insert ask item
             self.change(
-                "INSERT INTO ask_item (run, ordinal, position, id, kind, question)
-                 VALUES (:run, :ordinal, :position, :id, :kind, :question)",
+                "INSERT INTO ask_item (run, ordinal, position, id, kind, question, schema)
+                 VALUES (:run, :ordinal, :position, :id, :kind, :question, :schema)",
                 named_params! {
                     ":run": run, ":ordinal": ordinal as i64, ":position": position as i64, ":id": item.id,
                     ":kind": kind_text(item.kind), ":question": item.question,
+                    ":schema": item.schema,
                 },
             )?;
         }

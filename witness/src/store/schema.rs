@@ -228,10 +228,12 @@ CREATE INDEX run_retry ON run (retry_at) WHERE status = 'queued' AND retry_at > 
 CREATE INDEX deferred_call_open ON deferred_call (run, position) WHERE answered = 0;
 ";
 
-/// Agents behind HTTP: our own links to them, one each, beside the one that a provider
+/// What callers call threads, which schemas are enforced; agents behind HTTP: our own links to them, one each, beside the one that a provider
 /// dials in with; what they call our threads and runs.
 const V3: &str = "
 ALTER TABLE run ADD COLUMN client_thread TEXT;
+-- the gate's word on a question's responseSchema, at the pause: 'enforced', or why not
+ALTER TABLE ask_item ADD COLUMN schema TEXT;
 CREATE INDEX run_client_thread ON run (agent, client_thread) WHERE client_thread IS NOT NULL;
 ALTER TABLE link ADD COLUMN carrier TEXT NOT NULL DEFAULT 'link' CHECK (carrier IN ('link', 'upstream'));
 DROP INDEX link_live;

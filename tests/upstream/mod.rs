@@ -4,8 +4,10 @@
 mod carriers;
 mod failures;
 mod fake;
+mod mutated;
 mod neighbours;
 mod relay;
+mod translate;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

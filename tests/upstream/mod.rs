@@ -7,6 +7,7 @@ mod fake;
 mod mutated;
 mod neighbours;
 mod relay;
+mod restarts;
 mod translate;
 
 use std::io::{BufRead, BufReader};

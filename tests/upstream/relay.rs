@@ -97,8 +97,7 @@ async fn a_question_is_its_heads(state: &str) {
         Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer").1
     };
     let message = |id: &str, task: Option<&str>| {
-        let mut message =
-            json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }], "referenceTaskIds": [] });
+        let mut message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }] });
         if let Some(task) = task {
             message["taskId"] = task.into();
         }
@@ -136,10 +135,18 @@ async fn a_question_is_its_heads(state: &str) {
     let answered = call(message("answer", Some(&run)), resolution).await["result"]["task"].clone();
     assert_eq!(answered["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");
     let sent: Value = serde_json::from_str(&fake.sent("\"answer\"")[0].body).expect("JSON");
-    let message = &sent["params"]["message"];
-    assert_eq!((&message["taskId"], &message["contextId"]), (&json!("up"), &json!("ctx")));
+    let told = &sent["params"]["message"];
+    assert_eq!((&told["taskId"], &told["contextId"]), (&json!("up"), &json!("ctx")));
     let bag = sent["params"]["metadata"].as_object().expect("a bag");
     assert_eq!(bag.keys().collect::<Vec<_>>(), ["actorChain"], "the run's own chain, and no proof");
+
+    // What it refers to is told by the agent's own names, and only what is the agent's.
+    fake.say("\"refer\"", Say::Stream(vec![task(json!({ "state": "TASK_STATE_COMPLETED" }))]));
+    let mut refers = message("refer", None);
+    refers["referenceTaskIds"] = json!([run, "run_000000000000000000000000", "theirs"]);
+    call(refers, json!({})).await;
+    let sent: Value = serde_json::from_str(&fake.sent("\"refer\"")[0].body).expect("JSON");
+    assert_eq!(sent["params"]["message"]["referenceTaskIds"], json!(["up"]));
 }
 
 #[tokio::test]

@@ -68,7 +68,9 @@ impl Scene {
     async fn until(&self, run: &str, state: &str) -> Value {
         for _ in 0..1000 {
             let task = self.call("GetTask", json!({ "id": run })).await;
-            if task["status"]["state"] == format!("TASK_STATE_{state}") {
+            // The agent's own word, not what we say before it has spoken: that one has a name by then.
+            let its_own = task["status"]["timestamp"] == "2026-01-01T00:00:00Z";
+            if its_own && task["status"]["state"] == format!("TASK_STATE_{state}") {
                 return task;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;

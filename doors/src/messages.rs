@@ -34,7 +34,7 @@ pub fn of(turns: &[Turn]) -> Vec<String> {
         }
         told.flush(&mut open);
     }
-    told.messages
+    told.texts()
 }
 
 /// A message under way.
@@ -75,16 +75,36 @@ impl Open {
     }
 }
 
+/// A message as told so far: a caller's as received, or an agent's put together.
+enum Message {
+    Received(String),
+    Made { begun: Begun, calls: Vec<Call> },
+}
+
+/// A call that an agent announced.
+struct Call {
+    id: String,
+    name: String,
+    args: String,
+}
+
 #[derive(Default)]
 struct Told {
     ids: HashSet<String>,
-    messages: Vec<String>,
+    messages: Vec<Message>,
+    /// Where each message of an agent stands, and the message each call belongs to.
+    places: HashMap<String, usize>,
+    called: HashMap<String, (usize, usize)>,
 }
 
 impl Told {
+    fn texts(self) -> Vec<String> {
+        self.messages.into_iter().map(Message::text).collect()
+    }
+
     fn push(&mut self, id: String, message: String) {
         if self.ids.insert(id) {
-            self.messages.push(message);
+            self.messages.push(Message::Received(message));
         }
     }
 
@@ -129,6 +149,15 @@ impl Told {
                     self.close(message);
                 }
             }
+            "TOOL_CALL_START" | "TOOL_CALL_CHUNK" | "TOOL_CALL_ARGS" => {
+                let Some(id) = member("toolCallId") else { return };
+                if let (Some(name), false) = (member("toolCallName"), self.called.contains_key(&id)) {
+                    // What was said before a call stands before it.
+                    self.flush(open);
+                    self.call(id.clone(), name, member("parentMessageId"));
+                }
+                self.arguments(&id, &member("delta").unwrap_or_default());
+            }
             "TOOL_CALL_RESULT" => {
                 let (Some(id), Some(call)) = (member("messageId"), event.get("toolCallId")) else { return };
                 let content = event.get("content").map_or("\"\"", RawValue::get);
@@ -146,22 +175,64 @@ impl Told {
     fn close(&mut self, message: Begun) {
         // A provider that speaks as the user is relayed as it spoke, and is no caller: here
         // it would be read as one, and take the id of the caller's own next words.
-        if message.role == "user" {
+        if message.role == "user" || !self.ids.insert(message.id.clone()) {
             return;
         }
-        let words = format!(
-            "{{\"id\":{},\"role\":{},\"content\":{}}}",
-            json::quote(&message.id),
-            json::quote(&message.role),
-            json::quote(&message.content)
-        );
-        self.push(message.id, words);
+        self.places.insert(message.id.clone(), self.messages.len());
+        self.messages.push(Message::Made { begun: message, calls: Vec::new() });
+    }
+
+    /// A call belongs to the message it names, else to one of its own.
+    fn call(&mut self, id: String, name: String, parent: Option<String>) {
+        let known = parent.as_ref().and_then(|parent| self.places.get(parent)).copied();
+        let at = known.unwrap_or_else(|| {
+            let own = parent.unwrap_or_else(|| id.clone());
+            self.close(Begun { id: own, role: "assistant".to_owned(), content: String::new() });
+            self.messages.len().saturating_sub(1)
+        });
+        if let Some(Message::Made { calls, .. }) = self.messages.get_mut(at) {
+            self.called.insert(id.clone(), (at, calls.len()));
+            calls.push(Call { id, name, args: String::new() });
+        }
+    }
+
+    fn arguments(&mut self, id: &str, delta: &str) {
+        if let Some((at, n)) = self.called.get(id).copied()
+            && let Some(Message::Made { calls, .. }) = self.messages.get_mut(at)
+            && let Some(call) = calls.get_mut(n)
+        {
+            call.args.push_str(delta);
+        }
     }
 
     fn flush(&mut self, open: &mut Open) {
         for message in open.drain() {
             self.close(message);
         }
+    }
+}
+
+impl Message {
+    fn text(self) -> String {
+        let (begun, calls) = match self {
+            Message::Received(text) => return text,
+            Message::Made { begun, calls } => (begun, calls),
+        };
+        let calls: Vec<String> = calls
+            .iter()
+            .map(|call| {
+                let function =
+                    format!("{{\"name\":{},\"arguments\":{}}}", json::quote(&call.name), json::quote(&call.args));
+                format!("{{\"id\":{},\"type\":\"function\",\"function\":{function}}}", json::quote(&call.id))
+            })
+            .collect();
+        let calls = if calls.is_empty() { String::new() } else { format!(",\"toolCalls\":[{}]", calls.join(",")) };
+        format!(
+            "{{\"id\":{},\"role\":{},\"content\":{}{calls}}}",
+            json::quote(&begun.id),
+            json::quote(&begun.role),
+            json::quote(&begun.content)
+        )
     }
 }
 

@@ -327,6 +327,10 @@ pub fn run_words(view: &RunView) -> Value {
             "endedAt": view.times.ended_at,
         },
     });
+    if view.custodial {
+        // Its key is in the witness's own hands.
+        words["agent"]["custodial"] = true.into();
+    }
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
             words[name] = value;

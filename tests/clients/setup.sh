@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real clients and peers of the tests into ignored folders: two virtual
-# environments and one node_modules. Quick when nothing has changed.
+# environments and two node_modules. Quick when nothing has changed.
 set -euo pipefail
 cd "$(dirname "$0")"
 out=../.clients
@@ -23,11 +23,18 @@ venv() { # NAME REQUIREMENTS [EXTRA PIP ARGUMENTS...]
 venv python python/requirements.txt
 venv reference python/reference.txt funduq-provider-sdk==0.0.6 funduq-contract==0.0.8
 
-if ! cmp -s node/package-lock.json "$out/node/.installed"; then
-  rm -rf "$out/node"
-  mkdir -p "$out/node"
-  cp node/package.json node/package-lock.json "$out/node/"
-  (cd "$out/node" && npm ci --silent --no-audit --no-fund)
-  cp node/package-lock.json "$out/node/.installed"
-fi
-cp node/*.mjs "$out/node/"
+packages() { # NAME: a folder with a package.json and its lock
+  local name=$1
+  if ! cmp -s "$name/package-lock.json" "$out/$name/.installed"; then
+    rm -rf "${out:?}/$name"
+    mkdir -p "$out/$name"
+    cp "$name/package.json" "$name/package-lock.json" "$out/$name/"
+    (cd "$out/$name" && npm ci --silent --no-audit --no-fund)
+    cp "$name/package-lock.json" "$out/$name/.installed"
+  fi
+  cp "$name"/*.mjs "$out/$name/"
+  [ "$name" = node ] || cp node/heads.mjs "$out/$name/"
+}
+packages node
+# A runtime with the AG-UI client it ships, apart from the one above.
+packages copilot

@@ -97,9 +97,11 @@ fn the_versions_named_are_those_that_are_tested() {
         let version = version.as_str().unwrap();
         version.strip_prefix("npm:").map_or_else(|| format!("{name}@{version}"), str::to_owned)
     });
+    let copilot: serde_json::Value = serde_json::from_str(&read("copilot/package.json")).unwrap();
+    let copilot = format!("@copilotkit/runtime@{}", copilot["dependencies"]["@copilotkit/runtime"].as_str().unwrap());
     let funduq = setup.split_whitespace().filter(|word| word.starts_with("funduq-"));
-    let named: Vec<String> = python.chain(node).chain(funduq.map(str::to_owned)).collect();
-    assert_eq!(named.len(), 9, "{named:?}");
+    let named: Vec<String> = python.chain(node).chain([copilot]).chain(funduq.map(str::to_owned)).collect();
+    assert_eq!(named.len(), 10, "{named:?}");
     for package in named {
         assert!(README.contains(&package), "{package} is not what the README says");
     }

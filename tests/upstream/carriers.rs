@@ -27,6 +27,11 @@ async fn a_name_has_one_carrier_a_link_or_an_upstream() {
     added(&house, "far", Dialect::A2a, &fake.url).await;
     assert_eq!(code(add(&house, &provider, "far", Dialect::A2a, &fake.url).await), Some(Code::CarrierTaken));
 
+    // One that nobody could reach yet is there all the same.
+    let nowhere = "http://127.0.0.1:1/";
+    add(&house, &provider, "gone", Dialect::A2a, nowhere).await.expect("added");
+    assert_eq!(code(add(&house, &provider, "gone", Dialect::A2a, nowhere).await), Some(Code::CarrierTaken));
+
     // The same key dials in beside it, for other names.
     let puppet = Puppet::attach(&house, &provider, "near").await;
     let link = puppet.link;

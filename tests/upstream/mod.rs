@@ -4,8 +4,11 @@
 mod carriers;
 mod failures;
 mod fake;
+mod mutated;
 mod neighbours;
 mod relay;
+mod restarts;
+mod translate;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -31,6 +34,7 @@ pub struct Agent {
 pub fn program(script: &str) -> Option<(PathBuf, PathBuf)> {
     let clients = Path::new(ROOT).join(".clients");
     let (program, script) = match script.ends_with(".mjs") {
+        true if script == "copilot.mjs" => (PathBuf::from("node"), clients.join("copilot").join(script)),
         true => (PathBuf::from("node"), clients.join("node").join(script)),
         false => (clients.join("python/bin/python"), Path::new(ROOT).join("clients/python").join(script)),
     };

@@ -3,7 +3,12 @@
 
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
+use wikala_doors::client::Client;
+use wikala_witness::Dialect;
+
 use super::{Agent, program};
+use crate::house::TestHouse;
 use crate::process::{Served, key_file, ok};
 
 /// Adds a running agent to a served house; its provider's key.
@@ -40,12 +45,14 @@ fn clients(served: &Served, provider: &str, a2a: &[&'static str], agui: &[&'stat
         ("a2a.mjs", with(a2a, "--rest")),
         ("agui.mjs", agui.to_vec()),
         ("agui.mjs", with(agui, "--old")),
+        ("copilot.mjs", agui.to_vec()),
     ] {
         let Some((program, path)) = program(script) else { return };
         let output = Command::new(program)
             .arg(path)
             .args([&served.url, provider, "helper"])
             .args(&flags)
+            .env("COPILOTKIT_TELEMETRY_DISABLED", "true")
             .stdin(Stdio::null())
             .output()
             .expect("the client starts");
@@ -100,4 +107,48 @@ fn every_client_reaches_an_agent_that_dials_in() {
     let (file, key) = key_file(dir.path(), "provider", 0xC1);
     let _provider = crate::interop::provider(&served.url, &file);
     clients(&served, &key, &[], &[]);
+}
+
+/// Agents of this kind are told the whole conversation each time; whoever answers by another
+/// lane than their own clients' need not know it.
+#[tokio::test]
+async fn a_framework_agents_question_is_answered_from_another_dialect_and_on_our_own_route() {
+    let Some(agent) = Agent::start("agui_agent.py", &[]) else { return };
+    let house = TestHouse::open().await;
+    let id = super::added(&house, "far", Dialect::AgUi, &agent.url).await;
+    let at = format!("{}/a2a/{}/far/message:send", house.url, id.provider);
+    let http = Client::new();
+    let call = async |url: &str, body: Value| {
+        let (status, said) = http.post_json(url, &body, &[("a2a-version", "1.0")]).await.expect("an answer");
+        assert_eq!(status, 200, "{said}");
+        said["task"].clone()
+    };
+    for lane in ["direct", "a2a"] {
+        let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "approve it" }] });
+        let asked = call(&at, json!({ "message": message })).await;
+        assert_eq!(asked["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asked}");
+        let run = asked["id"].as_str().expect("an id");
+        if lane == "direct" {
+            let url = format!("{}/v1/runs/{run}/answer", house.url);
+            call(&url, json!({ "answer": "{\"approved\":true}" })).await;
+        } else {
+            let message = json!({ "messageId": "m2", "role": "ROLE_USER", "taskId": run, "parts": [{ "data": { "approved": true } }] });
+            call(&at, json!({ "message": message })).await;
+        }
+        let url = format!("{}/a2a/{}/far/tasks/{run}", house.url, id.provider);
+        let mut told = Value::Null;
+        for _ in 0..500 {
+            told = http
+                .json(axum::http::Method::GET, &url, None, &[("a2a-version", "1.0")], None)
+                .await
+                .expect("a task")
+                .1;
+            if told["status"]["state"] != "TASK_STATE_WORKING" && told["status"]["state"] != "TASK_STATE_SUBMITTED" {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(told["status"]["state"], "TASK_STATE_COMPLETED", "{lane}: {told}");
+        assert!(told["artifacts"].to_string().contains("done: risked"), "{lane}: {told}");
+    }
 }

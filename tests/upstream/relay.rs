@@ -70,14 +70,21 @@ async fn an_a2a_request_and_its_events_change_at_the_named_places_and_nowhere_el
     }
 }
 
+/// A question is a question whatever its state is called: AUTH_REQUIRED grants nothing either.
 #[tokio::test]
 async fn a_chain_rides_along_with_our_hop_and_proofs_stay_here() {
+    for state in ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"] {
+        a_question_is_its_heads(state).await;
+    }
+}
+
+async fn a_question_is_its_heads(state: &str) {
     let house = TestHouse::open().await;
     let fake = Fake::open().await;
     let id = added(&house, "far", Dialect::A2a, &fake.url).await;
     let url = format!("{}/a2a/{}/far", house.url, id.provider);
     let (head, stranger) = (key(1), key(2));
-    let asked = json!({ "state": "TASK_STATE_INPUT_REQUIRED", "timestamp": "2026-01-01T00:00:01Z",
+    let asked = json!({ "state": state, "timestamp": "2026-01-01T00:00:01Z",
         "message": { "messageId": "q", "taskId": "up", "contextId": "ctx", "role": "ROLE_AGENT", "parts": [{ "text": "which?" }] } });
     let task = |status: Value| {
         json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": { "id": "up", "contextId": "ctx", "status": status } } })
@@ -90,8 +97,7 @@ async fn a_chain_rides_along_with_our_hop_and_proofs_stay_here() {
         Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer").1
     };
     let message = |id: &str, task: Option<&str>| {
-        let mut message =
-            json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }], "referenceTaskIds": [] });
+        let mut message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }] });
         if let Some(task) = task {
             message["taskId"] = task.into();
         }
@@ -104,7 +110,7 @@ async fn a_chain_rides_along_with_our_hop_and_proofs_stay_here() {
     let proof = |proof: Proof| -> Value { serde_json::from_str(&proof.to_json()).expect("JSON") };
     let bag = json!({ "actorChain": chain.tokens().collect::<Vec<_>>(), "presenter": proof(presenter), "mine": 1 });
     let opened = call(message("open", None), bag).await["result"]["task"].clone();
-    assert_eq!(opened["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{opened}");
+    assert_eq!(opened["status"]["state"], state, "{opened}");
     let run = opened["id"].as_str().expect("an id").to_owned();
 
     let sent: Value = serde_json::from_str(&fake.sent("\"open\"")[0].body).expect("JSON");
@@ -129,10 +135,18 @@ async fn a_chain_rides_along_with_our_hop_and_proofs_stay_here() {
     let answered = call(message("answer", Some(&run)), resolution).await["result"]["task"].clone();
     assert_eq!(answered["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");
     let sent: Value = serde_json::from_str(&fake.sent("\"answer\"")[0].body).expect("JSON");
-    let message = &sent["params"]["message"];
-    assert_eq!((&message["taskId"], &message["contextId"]), (&json!("up"), &json!("ctx")));
+    let told = &sent["params"]["message"];
+    assert_eq!((&told["taskId"], &told["contextId"]), (&json!("up"), &json!("ctx")));
     let bag = sent["params"]["metadata"].as_object().expect("a bag");
     assert_eq!(bag.keys().collect::<Vec<_>>(), ["actorChain"], "the run's own chain, and no proof");
+
+    // What it refers to is told by the agent's own names, and only what is the agent's.
+    fake.say("\"refer\"", Say::Stream(vec![task(json!({ "state": "TASK_STATE_COMPLETED" }))]));
+    let mut refers = message("refer", None);
+    refers["referenceTaskIds"] = json!([run, "run_000000000000000000000000", "theirs"]);
+    call(refers, json!({})).await;
+    let sent: Value = serde_json::from_str(&fake.sent("\"refer\"")[0].body).expect("JSON");
+    assert_eq!(sent["params"]["message"]["referenceTaskIds"], json!(["up"]));
 }
 
 #[tokio::test]

@@ -112,6 +112,7 @@ impl Reader {
             },
             run: row.id,
             thread: row.thread,
+            custodial: agent.upstream.is_some_and(|(_, ours)| ours),
             agent: agent.id,
             status: row.status,
             reason: row.reason,

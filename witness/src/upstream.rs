@@ -155,6 +155,23 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// What an upstream agent calls runs of its own; ids of anybody else's name nothing there.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn upstream_tasks(&self, agent: &AgentId, runs: &[String]) -> Result<Vec<String>, No> {
+        let Some(row) = self.store.agent(agent)? else { return Ok(Vec::new()) };
+        let mut tasks = Vec::new();
+        for id in runs.iter().filter_map(|text| RunId::parse(text)) {
+            if self.store.run(&id)?.is_some_and(|run| run.agent == row.row) {
+                tasks.extend(self.store.task_of(&id)?);
+            }
+        }
+        Ok(tasks)
+    }
+}
+
 pub(crate) fn taken(id: &AgentId) -> No {
     let sentence = format!(
         "agent: {}/{} has a carrier, one name is served by one link or one upstream",

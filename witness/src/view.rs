@@ -19,6 +19,8 @@ pub struct RunView {
     pub client_thread: Option<String>,
     /// Its agent.
     pub agent: AgentId,
+    /// The witness made and holds the agent's key.
+    pub custodial: bool,
     /// Where it stands.
     pub status: Status,
     /// Why it failed or was cancelled.

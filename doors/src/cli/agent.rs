@@ -1,5 +1,6 @@
 //! `wikala agent`: agents behind HTTP, added and removed by the operator alone.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ fn add(data: &Path, name: &str, at: &AgentAt, by: &AgentBy, headers: Option<Path
 /// The key that the witness holds for an agent: made once, found again.
 fn custody(data: &Path, name: &AgentName) -> Result<SigningKey, Failure> {
     let dir = data.join(CUSTODY);
-    if let Err(error) = std::fs::create_dir(&dir)
+    if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&dir)
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
         return Err(Failure::environment(format!("data: {} cannot be made ({error})", dir.display())));

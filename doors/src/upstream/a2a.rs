@@ -103,7 +103,9 @@ async fn unsent(peer: &Peer, known: &Known, heard_since: bool) -> Result<bool, F
 
 /// Sends the leg and listens.
 async fn begin(run: &Run, peer: &Peer, known: &mut Known) -> Result<(), Failed> {
-    let params = params::send(&run.delivery, &known.names);
+    let (agent, named) = (run.delivery.agent.clone(), params::references(&run.delivery));
+    let references = run.app.readers.read(move |reader| reader.upstream_tasks(&agent, &named)).await;
+    let params = params::send(&run.delivery, &known.names, &references.unwrap_or_default());
     let op = if peer.card.streaming { Op::SendStreamingMessage } else { Op::SendMessage };
     let said = peer.ask(op, "", &params).await;
     let end = match said {

@@ -11,21 +11,32 @@ use crate::bag;
 /// Where an AG-UI input stands in a message's metadata, whole: what A2A has no word for.
 pub const AGUI_INPUT: &str = "agui_input";
 
-/// The parameters of SendMessage, JSON text.
-pub(super) fn send(delivery: &Delivery, names: &UpstreamNames) -> String {
+/// The earlier runs a caller's message refers to, as it names them.
+pub(super) fn references(delivery: &Delivery) -> Vec<String> {
+    let params = RawObject::parse(&delivery.leg.words.text).unwrap_or_default();
+    let message = params.get("message").and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+    let list = message.get("referenceTaskIds").or_else(|| message.get("reference_task_ids"));
+    list.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+/// The parameters of SendMessage, JSON text. `references`: what the agent calls the runs of
+/// its own that the caller refers to.
+pub(super) fn send(delivery: &Delivery, names: &UpstreamNames, references: &[String]) -> String {
     let words = &*delivery.leg.words.text;
     let body = RawObject::parse(words).unwrap_or_default();
     let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
     // The thread goes on where the agent has it; the task, only when it waits.
     let context = names.context.as_deref().map(json::quote);
     let task = if delivery.leg.ordinal > 0 { names.task.as_deref().map(json::quote) } else { None };
+    let references = (!references.is_empty())
+        .then(|| format!("[{}]", references.iter().map(|id| json::quote(id)).collect::<Vec<_>>().join(",")));
     let ids = [
         ("contextId", context.as_deref()),
         ("taskId", task.as_deref()),
         ("context_id", None),
         ("task_id", None),
-        // Ids of ours name nothing there, and what they name is not the agent's to know.
-        ("referenceTaskIds", None),
+        // Ids of ours name nothing there, and other agents' runs are not this one's to know.
+        ("referenceTaskIds", references.as_deref()),
         ("reference_task_ids", None),
     ];
     match delivery.leg.words.dialect {

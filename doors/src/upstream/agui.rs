@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use wikala_witness::{Fact, UpstreamNames};
+use serde_json::value::RawValue;
+use wikala_chain::{RawObject, json};
+use wikala_witness::{Dialect, Fact, No, UpstreamNames};
 
 use super::outbound::{Outbound, is_stream, whole};
 use super::run::Run;
 use crate::agui::words;
-use crate::delivery;
+use crate::{delivery, messages};
 
 /// How long an agent may say nothing, not even a comment.
 const SILENCE: Duration = Duration::from_secs(300);
@@ -22,7 +24,13 @@ pub(super) async fn carry(run: &Run, outbound: &Outbound, url: &str) {
     let leg = run.delivery.leg.ordinal;
     let own = run.delivery.run.as_str();
     let name = if leg == 0 { own.to_owned() } else { format!("{own}.{leg}") };
-    let body = delivery::agui_body(&run.delivery, &name);
+    let mut body = delivery::agui_body(&run.delivery, &name);
+    if run.delivery.leg.words.dialect != Dialect::AgUi {
+        body = match with_history(run, &body).await {
+            Ok(body) => body,
+            Err(no) => return tracing::error!(%no, run = own, "a thread's history could not be read"),
+        };
+    }
     let wanted = [("accept", "text/event-stream"), ("content-type", "application/json")];
     let asked = outbound.send(Method::POST, url, Some(&body), &wanted);
     let stop = run.stop.clone();
@@ -61,6 +69,32 @@ pub(super) async fn carry(run: &Run, outbound: &Outbound, url: &str) {
             return;
         }
     }
+}
+
+/// These agents are told the whole conversation each time, as their own clients do. A caller
+/// of another dialect sends its newest words alone: the record has the rest.
+async fn with_history(run: &Run, body: &str) -> Result<String, No> {
+    let (thread, provider) = (run.delivery.thread.clone(), run.delivery.agent.provider);
+    let turns = run.app.readers.read(move |reader| reader.turns_for_provider(&thread, provider)).await?;
+    let mut all = messages::of(&turns);
+    let new = RawObject::parse(body).ok().and_then(|body| body.get("messages").map(|raw| raw.get().to_owned()));
+    let member = |text: &str, name: &str| {
+        RawObject::parse(text).ok().and_then(|members| members.get(name).map(|raw| raw.get().to_owned()))
+    };
+    let id = |text: &str| member(text, "id");
+    // An answer stands in `resume`, or is a call's result: said as an utterance as well, it
+    // would be one.
+    let answers = turns.iter().flat_map(|turn| &turn.legs).filter(|leg| leg.reply.is_some());
+    let answers: Vec<Option<String>> =
+        answers.filter_map(|leg| member(&leg.words.text, "message")).map(|said| member(&said, "messageId")).collect();
+    all.retain(|message| !answers.contains(&id(message)));
+    for message in serde_json::from_str::<Vec<&RawValue>>(new.as_deref().unwrap_or("[]")).unwrap_or_default() {
+        let utters = !answers.contains(&id(message.get()));
+        if utters && all.iter().all(|known| id(known) != id(message.get())) {
+            all.push(message.get().to_owned());
+        }
+    }
+    Ok(json::edit(body, &[("messages", Some(&format!("[{}]", all.join(","))))]).unwrap_or_else(|_| body.to_owned()))
 }
 
 /// Somebody asked it to stop, and it had its moment to do so by itself.

@@ -221,6 +221,17 @@ impl Problem {
         (status, word)
     }
 
+    /// The details of the HTTP+JSON binding: the protocol's own reason first, with our code
+    /// in its metadata, then ours. An SDK that reads the first only must know its reason, or
+    /// it drops the sentence too.
+    #[must_use]
+    pub fn rest_details(&self, method: Method, task: Option<&str>) -> Value {
+        let ours = self.error_info(task);
+        let mut first = self.own(method).unwrap_or(A2a::InvalidRequest).info(None);
+        first["metadata"] = ours["metadata"].clone();
+        json!([first, ours])
+    }
+
     /// The protocol's own error for this, where it has one.
     fn own(&self, method: Method) -> Option<A2a> {
         match self.code {
@@ -284,10 +295,9 @@ impl A2a {
         }
     }
 
-    /// The JSON-RPC error object with its `ErrorInfo`.
-    #[must_use]
-    pub fn error(self, sentence: &str, task: Option<&str>) -> Value {
-        let (code, reason) = match self {
+    /// Its number and its reason.
+    fn names(self) -> (i32, &'static str) {
+        match self {
             A2a::Parse => (-32700, "PARSE"),
             A2a::InvalidRequest => (-32600, "INVALID_REQUEST"),
             A2a::MethodNotFound => (-32601, "METHOD_NOT_FOUND"),
@@ -300,15 +310,25 @@ impl A2a {
             A2a::ExtendedAgentCardNotConfigured => (-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
             A2a::ExtensionSupportRequired => (-32008, "EXTENSION_SUPPORT_REQUIRED"),
             A2a::VersionNotSupported => (-32009, "VERSION_NOT_SUPPORTED"),
-        };
+        }
+    }
+
+    /// Its `ErrorInfo` (google.rpc).
+    fn info(self, task: Option<&str>) -> Value {
         let mut metadata = json!({});
         if let Some(task) = task {
             metadata["taskId"] = task.into();
         }
-        json!({ "code": code, "message": sentence, "data": [{
+        json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": reason, "domain": "a2a-protocol.org", "metadata": metadata,
-        }] })
+            "reason": self.names().1, "domain": "a2a-protocol.org", "metadata": metadata,
+        })
+    }
+
+    /// The JSON-RPC error object with its `ErrorInfo`.
+    #[must_use]
+    pub fn error(self, sentence: &str, task: Option<&str>) -> Value {
+        json!({ "code": self.names().0, "message": sentence, "data": [self.info(task)] })
     }
 }
 

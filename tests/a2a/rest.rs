@@ -4,10 +4,10 @@ use axum::http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use wikala_chain::{PublicKey, Signature, SigningKey, base64url};
-use wikala_doors::client::{Client, Signer};
+use wikala_doors::client::{Client, Events, Signer};
 use wikala_witness::{Policy, ReadPolicy, Registration};
 
-use super::{Caller, at_once, head, message, provider};
+use super::{Caller, at_once, cancel, head, message, provider, resolve};
 use crate::house::{Puppet, TestHouse};
 
 struct Scene {
@@ -211,7 +211,14 @@ async fn an_outsider_answers_stops_and_reads_nothing_by_either_binding() {
             assert_eq!(no.status, 404, "{}", no.text);
         }
     }
-    assert_eq!(scene.get("/tasks").await.json()["totalSize"], 0);
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {} }).to_string();
+    let json_type = [("content-type", "application/json")];
+    for (key, count) in [(None, 0), (Some(&stranger), 0), (Some(&head()), 1)] {
+        let got = scene.ask(Method::GET, "/tasks", None, &[], key).await;
+        assert_eq!(got.json()["totalSize"], count, "{}", got.text);
+        let got = scene.ask(Method::POST, "", Some(&list), &json_type, key).await;
+        assert_eq!(got.json()["result"]["totalSize"], count, "{}", got.text);
+    }
     // The head reads by its signature, and its question still stands.
     let got = scene.ask(Method::GET, &format!("/tasks/{id}"), None, &[], Some(&head())).await;
     assert_eq!(got.json()["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{}", got.text);
@@ -228,7 +235,7 @@ async fn an_agent_that_demands_an_extension_answers_only_those_who_activate_it()
     scene.house.app.desk.ask(move |w, now| w.register(now, link, &roster, None)).await.expect("registered");
     let card = scene.get("/.well-known/agent-card.json").await.json();
     let listed = card["capabilities"]["extensions"].as_array().expect("a list").clone();
-    assert_eq!((listed.len(), &listed[1]["uri"], &listed[0]["required"]), (2, &json!(uri), &json!(false)));
+    assert_eq!((listed.len(), &listed[1]["uri"], listed[0].get("required")), (2, &json!(uri), None));
 
     let body = at_once(message("x", json!({}), json!({})));
     let no = scene.post("/message:send", &body).await;
@@ -245,25 +252,17 @@ async fn an_agent_that_demands_an_extension_answers_only_those_who_activate_it()
 }
 
 /// The canonical form written out here, as another implementation would: members sorted,
-/// no spaces, nothing that is at its default.
-fn canonical(value: &Value) -> Option<String> {
+/// no spaces, everything that is there.
+fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {
-            let mut sorted: Vec<(&String, String)> = members
-                .iter()
-                .filter(|(name, value)| *name != "signatures" && !(*name == "required" && **value == json!(false)))
-                .filter_map(|(name, value)| Some((name, canonical(value)?)))
-                .collect();
-            sorted.sort();
-            let members: Vec<String> = sorted.iter().map(|(name, text)| format!("{}:{text}", json!(name))).collect();
-            (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
+            let mut sorted: Vec<_> = members.iter().filter(|(name, _)| *name != "signatures").collect();
+            sorted.sort_by_key(|(name, _)| name.encode_utf16().collect::<Vec<_>>());
+            let members = sorted.iter().map(|(name, value)| format!("{}:{}", json!(name), canonical(value)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
-        Value::Array(list) => {
-            let items: Vec<String> = list.iter().filter_map(canonical).collect();
-            (!items.is_empty()).then(|| format!("[{}]", items.join(",")))
-        }
-        Value::String(text) if text.is_empty() => None,
-        other => Some(other.to_string()),
+        Value::Array(list) => format!("[{}]", list.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        other => other.to_string(),
     }
 }
 
@@ -280,11 +279,131 @@ async fn the_card_is_signed_by_the_witness_over_its_canonical_form() {
     let bytes = base64url::decode(signature["signature"].as_str().expect("a signature")).expect("base64url");
     let signature = Signature::from_bytes(bytes.try_into().expect("64 bytes"));
     let holds = |card: &Value| {
-        let payload = base64url::encode(canonical(card).expect("members").as_bytes());
+        let payload = base64url::encode(canonical(card).as_bytes());
         key.verify(format!("{protected}.{payload}").as_bytes(), &signature).is_ok()
     };
     assert!(holds(&card));
     let mut other = card.clone();
     other["supportedInterfaces"][0]["url"] = "http://evil/".into();
     assert!(!holds(&other));
+}
+
+/// What a provider may put into its card, and a reader who knows the closed set of members
+/// would not: such a member in the card we sign would break the signature for that reader.
+#[tokio::test]
+async fn the_cards_signature_holds_in_the_sdks_own_verifier_whatever_a_provider_wrote() {
+    let Some(python) = crate::interop::installed("python/bin/python") else { return };
+    let scene = Scene::with(Policy::default()).await;
+    let text = json!({ "name": "echo", "description": "", "agentCardExtra": {
+        "x-unknown": 1, "preferredTransport": "JSONRPC", "icon_url": "http://i/", "documentationUrl": "",
+        "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "k" } },
+        "security": [{ "key": [] }],
+        "provider": { "organization": "O", "url": "http://o/", "more": true },
+        "defaultInputModes": [],
+        "skills": [{ "id": "s", "name": "S\u{fffd}\u{1f600}", "description": "", "tags": ["a", ""], "input_modes": ["x"], "more": {} }],
+        "capabilities": { "extensions": [
+            { "uri": "urn:x:1", "params": { "required": false, "n": 1.10, "big": 1e21, "i": 9_007_199_254_740_993_u64,
+                "none": null, "empty": "", "deep": [{ "a": [] }, 2] }, "more": 1 },
+            { "uri": "urn:x:2", "required": false, "description": 7 } ] },
+    } });
+    let (link, name) = (scene.puppet.link, scene.puppet.agent.name.clone());
+    let roster = [Registration { name, interjections: true, text: text.to_string() }];
+    scene.house.app.desk.ask(move |w, now| w.register(now, link, &roster, None)).await.expect("registered");
+    let key = scene.house.app.public_key().to_hex();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/clients/python/a2a_card.py");
+    let mut verify = std::process::Command::new(python);
+    verify.args([script, &scene.url, &key]);
+    let said = tokio::task::spawn_blocking(move || verify.output()).await.expect("ran").expect("starts");
+    let card = scene.get("/.well-known/agent-card.json").await.text;
+    assert!(said.status.success(), "{card}\n{}", String::from_utf8_lossy(&said.stderr));
+}
+
+/// A form or an empty body is what a page of somebody else's may post without asking the
+/// browser first: nothing stops a task that way.
+#[tokio::test]
+async fn a_page_of_somebody_elses_stops_nothing() {
+    let mut scene = Scene::with(Policy::default()).await;
+    let task = scene.post("/message:send", &at_once(message("x", json!({}), json!({})))).await.json()["task"].clone();
+    scene.puppet.take().await;
+    let id = task["id"].as_str().expect("an id");
+    let url = format!("{}/tasks/{id}:cancel?A2A-Version=1.0", scene.url);
+    let send = async |headers: &[(&str, &str)], body: Option<&str>| {
+        let body = body.map(|body| body.as_bytes().to_vec());
+        Client::new().send(Method::POST, &url, body, headers, None).await.expect("an answer").0.as_u16()
+    };
+    assert_eq!(send(&[], None).await, 415);
+    assert_eq!(send(&[("content-type", "application/x-www-form-urlencoded")], None).await, 415);
+    assert_eq!(send(&[("content-type", "text/plain"), ("a2a-version", "1.0")], None).await, 415);
+    assert_eq!(send(&[("content-type", "text/plain")], Some("{}")).await, 415);
+    assert_eq!(scene.get(&format!("/tasks/{id}")).await.json()["status"]["state"], "TASK_STATE_WORKING");
+    assert_eq!(send(&[("a2a-version", "1.0")], None).await, 200);
+}
+
+#[tokio::test]
+async fn a_body_names_the_task_of_its_address_or_none() {
+    let mut scene = Scene::with(Policy::default()).await;
+    let (one, two) = (scene.waiting().await, scene.waiting().await);
+    let proof = |run: &str| json!({ "cancel": cancel(&head(), run, scene.house.now()) });
+    for (path, body) in [
+        (format!("/tasks/{one}:cancel"), json!({ "id": two, "metadata": proof(&one) })),
+        (format!("/acme/tasks/{one}:cancel"), json!({ "tenant": "other", "metadata": proof(&one) })),
+    ] {
+        let no = scene.post(&path, &body).await;
+        assert_eq!(no.status, 400, "{}", no.text);
+        assert!(no.text.contains("is not what the address names"), "{}", no.text);
+    }
+    let body = json!({ "id": one, "tenant": "acme", "metadata": proof(&one) });
+    let yes = scene.post(&format!("/acme/tasks/{one}:cancel"), &body).await;
+    assert_eq!(yes.status, 200, "{}", yes.text);
+}
+
+/// Every event until the end of a stream: its name and its data.
+async fn told(events: &mut Events) -> Vec<(Option<String>, Value)> {
+    let mut all = Vec::new();
+    while let Some(event) = events.next().await.expect("whole") {
+        all.push((event.kind, serde_json::from_str(&event.data).expect("JSON")));
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_question_is_streamed_and_its_answer_goes_on_to_the_end() {
+    let mut scene = Scene::with(Policy::default()).await;
+    let version = [("a2a-version", "1.0"), ("content-type", "application/json")];
+    let url = format!("{}/message:stream", scene.url);
+    let stream = async |params: Value| {
+        Client::new().events(Method::POST, &url, Some(&params), &version, None).await.expect("a stream")
+    };
+    let mut events = stream(message("x", json!({}), scene.caller.bag(&head(), scene.house.now()))).await;
+    let run = scene.puppet.takes_and_asks(&["q"]).await;
+    let told_first = told(&mut events).await;
+    let last = &told_first.last().expect("one").1["statusUpdate"];
+    assert_eq!(
+        (&last["taskId"], &last["status"]["state"]),
+        (&json!(run.as_str()), &json!("TASK_STATE_INPUT_REQUIRED"))
+    );
+    assert!(told_first.iter().all(|(name, _)| name.is_none()), "{told_first:?}");
+    let proof = json!({ "resolution": resolve(&head(), run.as_str(), scene.house.now()) });
+    let mut events = stream(message("yes", json!({ "taskId": run.as_str() }), proof)).await;
+    assert_eq!(scene.puppet.take().await.run, run);
+    scene.puppet.begins(&run).await;
+    scene.puppet.ends(&run).await;
+    let told_last = told(&mut events).await;
+    assert_eq!(told_last.last().expect("one").1["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+/// Bare events have no envelope that could say so: SDKs tell an error by the event's name.
+#[tokio::test]
+async fn a_stream_that_breaks_off_ends_with_an_event_named_error() {
+    let mut scene = Scene::with(Policy::default()).await;
+    let id = scene.waiting().await;
+    let url = format!("{}/tasks/{id}:subscribe", scene.url);
+    let version = [("a2a-version", "1.0")];
+    let mut events = Client::new().events(Method::GET, &url, None, &version, None).await.expect("a stream");
+    assert!(events.next().await.expect("whole").is_some());
+    scene.house.close();
+    let told = told(&mut events).await;
+    let (name, error) = told.last().expect("one");
+    assert_eq!((name.as_deref(), &error["error"]["code"]), (Some("error"), &json!(503)), "{error}");
+    assert_eq!(error["error"]["details"][1]["reason"], "SHUTTING_DOWN", "{error}");
 }

@@ -52,7 +52,7 @@ fn await_line(out: impl std::io::Read + Send + 'static, wanted: &str) {
 }
 
 /// The installed clients, or a line that says they are not there.
-fn installed(what: &str) -> Option<PathBuf> {
+pub fn installed(what: &str) -> Option<PathBuf> {
     let path = Path::new(ROOT).join(".clients").join(what);
     if path.exists() {
         return Some(path);

@@ -26,8 +26,13 @@ const EVERYWHERE: Met = [HERE, HERE, HERE];
 const CHAINS: Met = [HERE, HERE, Some("none of our routes takes a chain")];
 const SPEAKING: Met = [HERE, HERE, Some("nothing is said to an agent on our routes")];
 
-/// Where a code is met.
-pub fn met(code: Code) -> Met {
+/// Where a code is met: A2A's second binding has every door of its first.
+pub fn met(code: Code) -> [Option<&'static str>; 4] {
+    let [a2a, agui, ours] = named(code);
+    [a2a, a2a, agui, ours]
+}
+
+fn named(code: Code) -> Met {
     match code {
         Code::Chain(_) => CHAINS,
         Code::Record(code) => record(code),
@@ -119,6 +124,15 @@ pub fn number(code: &str, method: &str) -> i64 {
         ("media-type", _) => -32005,
         ("thread-unknown" | "run-input" | "body-malformed", _) => -32602,
         _ => -32600,
+    }
+}
+
+/// The status of the HTTP+JSON binding: the protocol's own where it has one (A2A 1.0 §5.4).
+pub fn rest_status(code: &str, asked: &str) -> u16 {
+    match (code, asked) {
+        ("run-ended", "cancel") => 409,
+        ("run-ended" | "thread-unknown" | "run-input", _) => 400,
+        _ => status(code),
     }
 }
 

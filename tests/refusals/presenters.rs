@@ -99,12 +99,14 @@ pub async fn signed_requests(table: &mut Table) {
     let [said, _, run] = stage.speaks(bag.clone());
     let said = Ask { body: Some(at_once(said.body.expect("a body"))), ..stage.a2a("SendMessage", json!({})) };
     for ask in [said.signed(&stage, &head()), run.signed(&stage, &head())] {
-        let (status, _, body) = ask.send(&stage).await.expect("taken");
-        assert!(status == 200 && body["error"].is_null(), "{body}");
-        let id = stage.puppet.take().await.run;
-        stage.puppet.ends(&id).await;
-        let view = stage.house.app.readers.read(move |r| r.run_for_operator(&id)).await.expect("a run");
-        assert_eq!((view.head, view.opener), (Some(head().public()), Some(head().public())));
+        for taken in ask.signed_twin.iter().map(|twin| &**twin).chain([&ask]) {
+            let (status, _, body) = taken.send(&stage).await.expect("taken");
+            assert!(status == 200 && body["error"].is_null(), "{body}");
+            let id = stage.puppet.take().await.run;
+            stage.puppet.ends(&id).await;
+            let view = stage.house.app.readers.read(move |r| r.run_for_operator(&id)).await.expect("a run");
+            assert_eq!((view.head, view.opener), (Some(head().public()), Some(head().public())));
+        }
         table.refused(&stage, "presenter-spent", "a signed request, replayed", [ask]).await;
     }
     let pair = json!({ "delegation": certificate(&head(), &session(), now + 600, false) });
@@ -118,10 +120,12 @@ pub async fn signed_requests(table: &mut Table) {
     for unsigned in stage.speaks(bag).into_iter().chain([certify(), read()]) {
         let key = if unsigned.path.starts_with("/v1") { session() } else { head() };
         let elsewhere = format!("{}/elsewhere", stage.house.url);
-        let mut swapped = unsigned.clone().signed(&stage, &key);
-        swapped.body = Some(swapped.body.map_or_else(|| b"{}".to_vec(), |body| [&b" "[..], &body].concat()));
-        let mut cut = unsigned.clone().signed(&stage, &key);
-        cut.headers.retain(|(name, _)| name != "signature");
+        let swapped = unsigned.clone().signed(&stage, &key).changed(|ask| {
+            let body = ask.body.take().map_or_else(|| b"{}".to_vec(), |body| [&b" "[..], &body].concat());
+            ask.body = Some(body);
+        });
+        let cut = unsigned.clone().signed(&stage, &key);
+        let cut = cut.changed(|ask| ask.headers.retain(|(name, _)| name != "signature"));
         for (why, ask) in [
             ("signed for another target", unsigned.clone().signed_for(&key, &elsewhere, now)),
             ("signed 61 s ago", unsigned.clone().signed_as_of(&stage, &key, now - 61)),

@@ -134,10 +134,14 @@ impl Stage {
         self.puppet.begins(&paused.run).await;
     }
 
+    /// Where the agent is spoken to by A2A.
+    pub fn address(&self) -> String {
+        format!("/a2a/{}/{}", self.agent.provider, self.agent.name.as_str())
+    }
+
     pub fn a2a(&self, method: &str, params: Value) -> Ask {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let agent = format!("{}/{}", self.agent.provider, self.agent.name.as_str());
-        let ask = self.raw(At::A2a, Method::POST, &format!("/a2a/{agent}"), Some(body.to_string()));
+        let ask = self.raw(At::A2a, Method::POST, &self.address(), Some(body.to_string()));
         Ask { name: method.to_owned(), ..ask.with("a2a-version", "1.0") }
     }
 
@@ -159,7 +163,7 @@ impl Stage {
     pub fn raw(&self, at: At, method: Method, path: &str, body: Option<String>) -> Ask {
         let name = format!("{method} {}", route(path));
         let headers = body.iter().map(|_| ("content-type".to_owned(), "application/json".to_owned())).collect();
-        Ask { at, method, path: path.to_owned(), body: body.map(String::into_bytes), headers, name }
+        Ask { at, method, path: path.to_owned(), body: body.map(String::into_bytes), headers, name, signed_twin: None }
     }
 
     /// An utterance with this bag, in each way a caller can say it.

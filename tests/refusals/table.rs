@@ -17,6 +17,8 @@ use super::stage::Stage;
 pub enum At {
     /// `/a2a`, JSON-RPC.
     A2a,
+    /// Below it, HTTP+JSON.
+    Rest,
     /// `/agui`.
     AgUi,
     /// Our own routes: `/v1`, `/threads`, `/tickets`.
@@ -24,7 +26,7 @@ pub enum At {
 }
 
 impl At {
-    pub const ALL: [At; 3] = [At::A2a, At::AgUi, At::Ours];
+    pub const ALL: [At; 4] = [At::A2a, At::Rest, At::AgUi, At::Ours];
 }
 
 /// One request.
@@ -37,6 +39,8 @@ pub struct Ask {
     pub headers: Vec<(String, String)>,
     /// The JSON-RPC method, else method and path.
     pub name: String,
+    /// The same by the other binding, signed by who signed this one.
+    pub signed_twin: Option<Box<Ask>>,
 }
 
 impl Ask {
@@ -57,11 +61,60 @@ impl Ask {
 
     /// Signed for whatever target.
     pub fn signed_for(mut self, key: &SigningKey, target: &str, at_s: u64) -> Ask {
+        self.signed_twin = self.twin().map(|twin| {
+            let target = target.replace(&self.path, &twin.path);
+            Box::new(twin.signed_for(key, &target, at_s))
+        });
         let nonce = wikala_chain::nonce();
         for (name, value) in presenter::sign(key, self.method.as_str(), target, self.body.as_deref(), at_s, &nonce) {
             self.headers.push((name.to_string(), value.to_str().expect("printable").to_owned()));
         }
         self
+    }
+
+    /// Changed after it was signed, by both bindings alike.
+    pub fn changed(mut self, change: fn(&mut Ask)) -> Ask {
+        self.signed_twin.as_deref_mut().into_iter().for_each(change);
+        change(&mut self);
+        self
+    }
+
+    /// The same asked by A2A's other binding: what JSON-RPC refuses, HTTP+JSON refuses too.
+    fn twin(&self) -> Option<Ask> {
+        if let Some(twin) = &self.signed_twin {
+            return Some(Ask::clone(twin));
+        }
+        if self.at != At::A2a || self.method != Method::POST || self.path.split('/').count() != 4 {
+            return None;
+        }
+        let text = self.body.as_deref().and_then(|body| std::str::from_utf8(body).ok());
+        let request: Option<Value> = text
+            .filter(|text| wikala_chain::json::check(text).is_ok())
+            .and_then(|text| serde_json::from_str(text).ok());
+        let mut params = request.as_ref().map(|request| request["params"].clone());
+        let task = params.as_ref().and_then(|params| params["id"].as_str()).unwrap_or("").to_owned();
+        let (below, name) = match self.name.as_str() {
+            "SendMessage" => ("message:send".to_owned(), "send"),
+            "SendStreamingMessage" => ("message:stream".to_owned(), "stream"),
+            "GetTask" => (format!("tasks/{task}"), "get"),
+            "CancelTask" => (format!("tasks/{task}:cancel"), "cancel"),
+            "SubscribeToTask" => (format!("tasks/{task}:subscribe"), "subscribe"),
+            _ => ("message:send".to_owned(), "send"),
+        };
+        if let Some(params) = params.as_mut().and_then(Value::as_object_mut) {
+            params.remove("id");
+        }
+        let body = params.map_or_else(|| self.body.clone(), |params| Some(params.to_string().into_bytes()));
+        let get = name == "get";
+        Some(Ask {
+            at: At::Rest,
+            method: if get { Method::GET } else { Method::POST },
+            path: format!("{}/{below}", self.path),
+            body: body.filter(|_| !get),
+            name: name.to_owned(),
+            headers: self.headers.clone(),
+            signed_twin: None,
+        })
     }
 
     /// Sends it: status, headers, body. A stream that begins is not waited for.
@@ -94,6 +147,7 @@ pub struct Table {
 impl Table {
     /// Each of these is refused by this code, in the right shape, and nothing moves.
     pub async fn refused(&mut self, stage: &Stage, code: &str, why: &str, asks: impl IntoIterator<Item = Ask>) {
+        let asks = asks.into_iter().flat_map(|ask| [ask.twin(), Some(ask)].into_iter().flatten());
         for ask in asks {
             let before = stage.record();
             let said = ask.send(stage).await;
@@ -128,7 +182,7 @@ impl Table {
 
     /// Every code has a case at every door it claims, and at no other.
     pub fn close(mut self) {
-        println!("| code | A2A | AG-UI | ours |\n|---|---|---|---|");
+        println!("| code | A2A | HTTP+JSON | AG-UI | ours |\n|---|---|---|---|---|");
         let mut known = BTreeSet::new();
         for code in codes::all() {
             let name = code.as_str();
@@ -174,27 +228,42 @@ fn shape(ask: &Ask, code: &str, status: u16, headers: &HeaderMap, body: &Value) 
         return Err("may be kept by a cache".to_owned());
     }
     // The agent card is a plain GET, and the router speaks before any envelope is read.
-    if ask.at == At::A2a && ask.method == Method::POST && !codes::of_the_router(code) {
-        let infos = error["data"].as_array().ok_or("no data")?;
+    let router = codes::of_the_router(code);
+    let ours = |infos: &Value| -> Result<Value, String> {
+        let infos = infos.as_array().ok_or("no details")?;
         let info = infos.iter().find(|info| info["domain"] == "wikala").ok_or_else(|| format!("not ours: {body}"))?;
         if info["metadata"]["code"] != code || info["reason"] != code.replace('-', "_").to_uppercase() {
-            return differ("code", info, &code);
+            return Err(format!("code is {info} instead of {code}"));
         }
         // The loser is told who was first, and when.
         let winner = ["answeredBy", "answeredAt"].map(|name| info["metadata"][name].is_string());
         if winner != [code == "already-answered"; 2] {
-            return differ("winner", info, &code);
+            return Err(format!("winner in {info}"));
         }
+        if infos.iter().any(|info| info["@type"] != "type.googleapis.com/google.rpc.ErrorInfo") {
+            return Err(format!("type in {body}"));
+        }
+        Ok(infos[0].clone())
+    };
+    if ask.at == At::Rest {
+        let first = ours(&error["details"])?;
+        // The SDK that reads one of them reads the first: its reason must be the protocol's own.
+        if (&first["domain"], &first["metadata"]["code"]) != (&"a2a-protocol.org".into(), &code.into()) {
+            return differ("first", &first, &"a2a-protocol.org");
+        }
+        let wanted = codes::rest_status(code, &ask.name);
+        if (status, error["code"].as_u64()) != (wanted, Some(u64::from(wanted))) || !error["status"].is_string() {
+            return differ("status", &(status, error), &wanted);
+        }
+    } else if ask.at == At::A2a && ask.method == Method::POST && !router {
+        let first = ours(&error["data"])?;
         let number = codes::number(code, &ask.name);
         if (status, error["code"].as_i64()) != (200, Some(number)) {
             return differ("number", &(status, &error["code"]), &number);
         }
         // A number of the protocol's own comes with the protocol's own reason, first.
-        if number != -32600 && infos[0]["domain"] != "a2a-protocol.org" {
-            return differ("domain", &infos[0], &"a2a-protocol.org");
-        }
-        if infos.iter().any(|info| info["@type"] != "type.googleapis.com/google.rpc.ErrorInfo") {
-            return differ("type", infos, &"ErrorInfo");
+        if number != -32600 && first["domain"] != "a2a-protocol.org" {
+            return differ("domain", &first, &"a2a-protocol.org");
         }
     } else {
         let wanted = codes::status(code);

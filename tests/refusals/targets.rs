@@ -69,6 +69,10 @@ pub async fn unknown(table: &mut Table) {
         let asks = [Method::GET, Method::POST].map(|method| stage.raw(at, method, path, None));
         table.refused(&stage, "route-unknown", "never was", asks).await;
     }
+    let below = ["x", "tasks/r/x", "x/y/tasks"].map(|path| format!("{}/{path}", stage.address()));
+    let below = below.iter().flat_map(|path| [Method::GET, Method::POST].map(|method| (method, path)));
+    let below: Vec<Ask> = below.map(|(method, path)| stage.raw(At::Rest, method, path, None)).collect();
+    table.refused(&stage, "route-unknown", "never was", below).await;
     // Not even text, once decoded.
     for (at, path) in [(At::A2a, "/a2a/%ff/ask"), (At::AgUi, "/agui/%ff/ask"), (At::Ours, "/threads/%ff/ask")] {
         let ask = stage.raw(at, Method::POST, path, Some("{}".to_owned()));
@@ -80,6 +84,8 @@ pub async fn unknown(table: &mut Table) {
     for (at, method, path) in [
         (At::A2a, Method::GET, format!("/a2a/{agent}")),
         (At::A2a, Method::POST, format!("/a2a/{agent}/.well-known/agent-card.json")),
+        (At::Rest, Method::GET, format!("/a2a/{agent}/message:send")),
+        (At::Rest, Method::DELETE, format!("/a2a/{agent}/tasks/{}", paused.run)),
         (At::AgUi, Method::GET, format!("/agui/{agent}")),
         (At::Ours, Method::DELETE, format!("/threads/{agent}")),
         (At::Ours, Method::GET, "/tickets".to_owned()),

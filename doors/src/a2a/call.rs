@@ -1,7 +1,7 @@
 //! One call, whichever binding it came by: what every method needs is read here, the
 //! methods do the rest, and the envelope says how it is written.
 
-use axum::http::{HeaderMap, HeaderValue, Method as Verb};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use wikala_chain::json;
 use wikala_witness::{AgentId, AgentView, RunId, ThreadId};
@@ -18,7 +18,7 @@ use crate::house::App;
 /// The version this door speaks.
 const VERSION: &str = "1.0";
 /// The header, and the query parameter, that name a version.
-const VERSION_HEADER: &str = "a2a-version";
+pub(super) const VERSION_HEADER: &str = "a2a-version";
 /// The header that names extensions, and its name before 1.0.
 const EXTENSION_HEADERS: [&str; 2] = ["a2a-extensions", "x-a2a-extensions"];
 /// Extensions whose words this door understands.
@@ -69,6 +69,11 @@ pub(super) enum Op {
 }
 
 impl Op {
+    /// It brings a message, so it has a body.
+    pub(super) fn sends(self) -> bool {
+        matches!(self, Op::Send | Op::Stream)
+    }
+
     /// By which name a refusal goes.
     pub(super) fn method(self) -> Method {
         if self == Op::Cancel { Method::Cancel } else { Method::Other }
@@ -273,11 +278,6 @@ pub(super) fn json_body(knock: &Knock) -> Result<&str, Refused> {
         }
         Err(problem) => Err(Refused::protocol(A2a::Parse, problem.sentence)),
     }
-}
-
-/// A verb with no body of its own.
-pub(super) fn is_bodiless(knock: &Knock) -> bool {
-    knock.method == Verb::GET || knock.body.is_empty()
 }
 
 #[cfg(test)]

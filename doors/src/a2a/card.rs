@@ -23,20 +23,55 @@ use crate::house::App;
 pub const EXTENSION_INTERJECTION: &str = "https://github.com/hukaichun/funduq/ext/interjection/v1";
 /// How long a card may be kept without asking again.
 const MAX_AGE: &str = "max-age=60";
-/// What a provider says about its agent. Everything else in a card is the witness's, or no
-/// member of A2A 1.0: readers that know the closed set could not verify our signature.
-const THEIRS: [&str; 10] = [
-    "name",
-    "description",
-    "version",
-    "provider",
-    "documentationUrl",
-    "iconUrl",
-    "securitySchemes",
-    "defaultInputModes",
-    "defaultOutputModes",
-    "skills",
+/// What a provider says about its agent, by its form. Everything else in a card is the
+/// witness's (how to reach it, who may), or no member of A2A 1.0: readers that know the
+/// closed set could not verify our signature over it.
+const THEIRS: [(&str, Form); 9] = [
+    ("name", Form::Text),
+    ("description", Form::Text),
+    ("version", Form::Text),
+    ("documentationUrl", Form::Text),
+    ("iconUrl", Form::Text),
+    ("provider", Form::Members(&[("url", Form::Text), ("organization", Form::Text)])),
+    ("defaultInputModes", Form::List(&Form::Text)),
+    ("defaultOutputModes", Form::List(&Form::Text)),
+    ("skills", Form::List(&Form::Members(&SKILL))),
 ];
+/// `AgentSkill`, without the security of an address that is not ours.
+const SKILL: [(&str, Form); 7] = [
+    ("id", Form::Text),
+    ("name", Form::Text),
+    ("description", Form::Text),
+    ("tags", Form::List(&Form::Text)),
+    ("examples", Form::List(&Form::Text)),
+    ("inputModes", Form::List(&Form::Text)),
+    ("outputModes", Form::List(&Form::Text)),
+];
+
+/// What a member of the card may be.
+enum Form {
+    Text,
+    List(&'static Form),
+    Members(&'static [(&'static str, Form)]),
+}
+
+impl Form {
+    /// As much of a value as has this form.
+    fn of(&self, value: &Value) -> Option<Value> {
+        match self {
+            Form::Text => value.is_string().then(|| value.clone()),
+            Form::List(form) => Some(value.as_array()?.iter().filter_map(|value| form.of(value)).collect()),
+            Form::Members(known) => Some(members(known, value.as_object()?).into()),
+        }
+    }
+}
+
+/// The known members of an object. Either spelling is the same field to a ProtoJSON reader.
+fn members(known: &[(&str, Form)], given: &Map<String, Value>) -> Map<String, Value> {
+    let form = |name: &str| known.iter().find(|(known, _)| *known == name).map(|(_, form)| form);
+    given.iter().filter_map(|(name, value)| Some((camel(name), form(&camel(name))?.of(value)?))).collect()
+}
+
 /// How many cards' first times are remembered.
 const CARDS: usize = 4096;
 
@@ -49,7 +84,7 @@ pub(super) async fn card(
     let id = agent(&app, &provider, &name).await?;
     let now = app.desk.now();
     let view = app.readers.read(move |reader| reader.agent(&id, now)).await?;
-    let body = signed(&app, words(&app, &view)).to_string();
+    let body = signed(&app, &words(&app, &view)).to_string();
     let digest = Digest::of(body.as_bytes());
     let tag = format!("\"{}\"", digest.to_hex());
     let modified = http_date(first_seen(digest, now.as_secs()));
@@ -82,26 +117,24 @@ fn words(app: &App, view: &AgentView) -> Value {
         "skills": [{ "id": name, "name": name, "description": description, "tags": ["agent"] }],
     });
     if let (Some(card), Some(extra)) = (card.as_object_mut(), registration["agentCardExtra"].as_object()) {
-        merge(card, extra);
+        card.extend(members(&THEIRS, extra));
     }
     let mut extensions = vec![json!({
         "uri": URN,
         "description": "A witness stands between: it verifies the actor chain in the request's metadata, binds threads \
                         to their head, and lets only an authority answer or stop a task.",
-        "required": false,
         "params": params(app, view),
     })];
     if registration["takesInterjections"] == true {
         extensions.push(json!({
             "uri": EXTENSION_INTERJECTION,
             "description": "Takes messages into a live turn: name its task in addressedRunId.",
-            "required": false,
         }));
     }
     for extension in theirs(&registration) {
         // A provider's extensions are its own to declare, ours are not.
         if extensions.iter().all(|known| known["uri"] != extension["uri"]) {
-            extensions.push(extension.clone());
+            extensions.push(declared(extension));
         }
     }
     let url = address(app, view);
@@ -136,6 +169,21 @@ fn theirs(registration: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten().filter(|extension| extension["uri"].as_str().is_some_and(|uri| uri != URN))
 }
 
+/// `AgentExtension` as ProtoJSON writes it: a `required` that is false is not there.
+fn declared(extension: &Value) -> Value {
+    let mut declared = json!({ "uri": extension["uri"] });
+    if extension["description"].is_string() {
+        declared["description"] = extension["description"].clone();
+    }
+    if extension["required"] == true {
+        declared["required"] = true.into();
+    }
+    if extension["params"].is_object() {
+        declared["params"] = extension["params"].clone();
+    }
+    declared
+}
+
 /// The extensions without which an agent answers nobody.
 pub(super) fn demanded(view: &AgentView) -> Vec<String> {
     let registration: Value = serde_json::from_str(&view.registration).unwrap_or(Value::Null);
@@ -160,45 +208,36 @@ pub(super) async fn original(
 
 /// The card with the witness's signature: a detached JWS (RFC 7515) over the card's
 /// canonical form (RFC 8785) without signatures and without members at their default (A2A
-/// 1.0 §8.4.1, §8.4.2). `kid` is the witness's key.
-fn signed(app: &App, mut card: Value) -> Value {
+/// 1.0 §8.4.1, §8.4.2). It is served in that form, so that readers who leave nothing out
+/// verify the same bytes. `kid` is the witness's key.
+fn signed(app: &App, card: &Value) -> Value {
+    let mut card = without_defaults(card);
     let header = json!({ "alg": "EdDSA", "typ": "JOSE", "kid": app.public_key().to_hex() });
     let protected = base64url::encode(header.to_string().as_bytes());
-    let Ok(canonical) = serde_json_canonicalizer::to_vec(&without_defaults(&card)) else { return card };
+    let Ok(canonical) = serde_json_canonicalizer::to_vec(&card) else { return card };
     let input = format!("{protected}.{}", base64url::encode(&canonical));
     let signature = base64url::encode(app.key.sign(input.as_bytes()).as_bytes());
     card["signatures"] = json!([{ "protected": protected, "signature": signature }]);
     card
 }
 
-/// A value without what ProtoJSON would not write: empty texts, lists and objects, and
-/// `required` where it is false. Presence-tracked members keep their `false`.
+/// A value without what ProtoJSON would not write: empty texts, lists and objects.
 fn without_defaults(value: &Value) -> Value {
-    let keeps = |name: &str, value: &Value| match value {
-        Value::Bool(false) => name != "required",
+    let keeps = |value: &Value| match value {
         Value::String(text) => !text.is_empty(),
         Value::Array(list) => !list.is_empty(),
         Value::Object(members) => !members.is_empty(),
-        _ => !value.is_null(),
+        other => !other.is_null(),
     };
     match value {
         Value::Object(members) => members
             .iter()
             .map(|(name, value)| (name.clone(), without_defaults(value)))
-            .filter(|(name, value)| keeps(name, value))
+            .filter(|(_, value)| keeps(value))
             .collect::<Map<_, _>>()
             .into(),
-        Value::Array(list) => list.iter().map(without_defaults).filter(|value| keeps("", value)).collect(),
+        Value::Array(list) => list.iter().map(without_defaults).filter(keeps).collect(),
         other => other.clone(),
-    }
-}
-
-fn merge(card: &mut Map<String, Value>, extra: &Map<String, Value>) {
-    for (name, value) in extra {
-        // Either spelling is the same field to a ProtoJSON reader.
-        if THEIRS.contains(&camel(name).as_str()) && !value.is_null() {
-            card.insert(camel(name), value.clone());
-        }
     }
 }
 
@@ -235,10 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_cannot_move_the_address() {
-        let mut card = json!({ "name": "a", "url": "x" }).as_object().cloned().unwrap();
-        let extra = json!({ "name": "b", "url": "http://evil/", "capabilities": {}, "iconUrl": "i", "version": null });
-        merge(&mut card, extra.as_object().unwrap());
-        assert_eq!(Value::from(card), json!({ "name": "b", "url": "x", "iconUrl": "i" }));
+    fn a_provider_says_what_its_agent_is_and_nothing_of_how_to_reach_it() {
+        let extra = json!({
+            "name": "b", "url": "http://evil/", "capabilities": {}, "icon_url": "i", "version": null, "provider": [],
+            "securitySchemes": { "k": { "type": "apiKey" } }, "supportedInterfaces": [{ "url": "http://evil/" }],
+            "skills": [{ "id": "s", "input_modes": ["a", 1], "x": 1, "security": [] }, 7],
+        });
+        assert_eq!(
+            Value::from(members(&THEIRS, extra.as_object().unwrap())),
+            json!({ "name": "b", "iconUrl": "i", "skills": [{ "id": "s", "inputModes": ["a"] }] })
+        );
     }
 }

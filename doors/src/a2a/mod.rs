@@ -61,11 +61,11 @@ async fn call(
 
 async fn rest(
     State(app): State<App>,
-    Route((provider, name, _)): Route<(String, String, String)>,
+    route: Result<Route<(String, String, String)>, Problem>,
     knock: Result<Knock, Problem>,
 ) -> Response {
-    match knock {
-        Ok(knock) => {
+    match route.and_then(|route| Ok((route, knock?))) {
+        Ok((Route((provider, name, _)), knock)) => {
             // As received: a colon that was escaped is part of an id.
             let path = knock.uri.path().splitn(5, '/').nth(4).unwrap_or("").to_owned();
             rest::call(app, &provider, &name, &path, knock).await

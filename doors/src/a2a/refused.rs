@@ -59,8 +59,12 @@ impl Refused {
             Kind::Field(..) => A2a::InvalidParams.rest_status(),
         };
         let error = self.error(method);
+        let details = match &*self.kind {
+            Kind::House(problem) => problem.rest_details(method, self.task.as_deref()),
+            _ => error["data"].clone(),
+        };
         let body = json!({ "error": {
-            "code": status.as_u16(), "status": word, "message": error["message"], "details": error["data"],
+            "code": status.as_u16(), "status": word, "message": error["message"], "details": details,
         } });
         (status, body)
     }

@@ -6,9 +6,10 @@ use axum::response::{IntoResponse, Response};
 use wikala_chain::json;
 
 use super::call::{
-    Call, Envelope, Op, Said, activated, check_version, from_query, is_bodiless, json_body, name_protocol, name_run,
+    Call, Envelope, Op, Said, VERSION_HEADER, activated, check_version, from_query, json_body, name_protocol, name_run,
     unescaped,
 };
+use super::fields::Fields;
 use super::refused::Refused;
 use crate::answer::{Door, Method, Problem};
 use crate::door::Knock;
@@ -23,10 +24,17 @@ pub(super) async fn call(app: App, provider: &str, name: &str, path: &str, knock
     let headers = knock.headers.clone();
     let mut method = Method::Other;
     let mut view = None;
+    let mut allow = "";
     let answered = async {
-        let (op, task) = route(path, &knock.method)?;
+        let asked = route(path)?;
+        allow = asked.verbs;
+        if !asked.takes(&knock.method) {
+            let sentence = "route: takes another method, `Allow` names those it takes";
+            return Err(Problem::door(Door::MethodNotAllowed, sentence).into());
+        }
+        let op = asked.op;
         method = op.method();
-        let params = read(&knock, op, task.as_deref())?;
+        let params = read(&knock, &asked)?;
         let call = Call::to(app, (provider, name), knock, Envelope::Rest, Some(params)).await?;
         view = Some(call.view().await?);
         call.perform(op).await
@@ -43,6 +51,9 @@ pub(super) async fn call(app: App, provider: &str, name: &str, path: &str, knock
         }
         Err(refused) => no(&refused, method),
     };
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    }
     name_protocol(&mut response, activated(&headers, view.as_ref()));
     response
 }
@@ -76,38 +87,46 @@ fn media(headers: &HeaderMap) -> &'static str {
     if names(header::ACCEPT) || names(header::CONTENT_TYPE) { OWN } else { PLAIN }
 }
 
-/// What an address asks for, and about which task. Whatever stands before the first known
-/// segment is a tenant: here all of them are one.
-fn route(path: &str, verb: &Verb) -> Result<(Op, Option<String>), Refused> {
+/// What an address asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    op: Op,
+    task: Option<String>,
+    tenant: Option<String>,
+    /// The methods it takes, as `Allow` lists them.
+    verbs: &'static str,
+}
+
+/// Reads an address. Whatever stands before the first known segment is a tenant: here all
+/// of them are one.
+fn route(path: &str) -> Result<Asked, Refused> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let known = |segment: &&str| matches!(*segment, "message:send" | "message:stream" | "tasks" | "extendedAgentCard");
-    let rest = match segments.iter().position(known) {
-        Some(at @ (0 | 1)) => &segments[at..],
-        _ => return Err(unknown()),
-    };
-    let (get, post) = (*verb == Verb::GET, *verb == Verb::POST);
-    let (op, task, fits) = match rest {
-        ["message:send"] => (Op::Send, None, post),
-        ["message:stream"] => (Op::Stream, None, post),
-        ["extendedAgentCard"] => (Op::ExtendedCard, None, get),
-        ["tasks"] => (Op::List, None, get),
+    let at = segments.iter().position(known).filter(|at| *at <= 1).ok_or_else(unknown)?;
+    let (op, task, verbs) = match &segments[at..] {
+        ["message:send"] => (Op::Send, None, "POST"),
+        ["message:stream"] => (Op::Stream, None, "POST"),
+        ["extendedAgentCard"] => (Op::ExtendedCard, None, "GET"),
+        ["tasks"] => (Op::List, None, "GET"),
         // The verb before the id, or ids would swallow it. A colon of the id's own is escaped.
         ["tasks", last] => match last.rsplit_once(':') {
-            Some((id, "cancel")) => (Op::Cancel, Some(id), post),
+            Some((id, "cancel")) => (Op::Cancel, Some(id), "POST"),
             // The text of the specification says POST, its service definition GET.
-            Some((id, "subscribe")) => (Op::Subscribe, Some(id), get || post),
-            _ => (Op::Get, Some(*last), get),
+            Some((id, "subscribe")) => (Op::Subscribe, Some(id), "GET, POST"),
+            _ => (Op::Get, Some(*last), "GET"),
         },
-        ["tasks", id, "pushNotificationConfigs", more @ ..] if more.len() <= 1 => {
-            (Op::Push, Some(*id), get || post || *verb == Verb::DELETE)
-        }
+        ["tasks", id, "pushNotificationConfigs"] => (Op::Push, Some(*id), "GET, POST"),
+        ["tasks", id, "pushNotificationConfigs", _] => (Op::Push, Some(*id), "DELETE, GET"),
         _ => return Err(unknown()),
     };
-    if !fits {
-        let sentence = "route: takes another method, see A2A 1.0 11.3";
-        return Err(Problem::door(Door::MethodNotAllowed, sentence).into());
+    let tenant = segments[..at].first().map(|tenant| unescaped(tenant));
+    Ok(Asked { op, task: task.map(unescaped), tenant, verbs })
+}
+
+impl Asked {
+    fn takes(&self, verb: &Verb) -> bool {
+        self.verbs.split(", ").any(|known| known == verb.as_str())
     }
-    Ok((op, task.map(unescaped)))
 }
 
 fn unknown() -> Refused {
@@ -115,11 +134,22 @@ fn unknown() -> Refused {
 }
 
 /// The request message an address, its query and its body stand for, JSON text.
-fn read(knock: &Knock, op: Op, task: Option<&str>) -> Result<String, Refused> {
-    if !is_bodiless(knock) || matches!(op, Op::Send | Op::Stream) {
+fn read(knock: &Knock, asked: &Asked) -> Result<String, Refused> {
+    let task = asked.task.as_deref();
+    if knock.method == Verb::POST && must_be_json(knock, asked.op) {
         let text = json_body(knock)?;
         check_version(knock)?;
+        let text = if text.is_empty() && !asked.op.sends() { "{}" } else { text };
         json::check(text)?;
+        let fields = Fields::parse(text, "params")?;
+        for (name, there) in [("id", task), ("tenant", asked.tenant.as_deref())] {
+            // Two readers of one request must not take it for two tasks.
+            if let (Some(there), Some(named)) = (there, fields.text(name)?)
+                && there != named
+            {
+                return Err(fields.wrong(name, "is not what the address names"));
+            }
+        }
         let id = task.map(json::quote);
         return match &id {
             None => Ok(text.to_owned()),
@@ -131,36 +161,47 @@ fn read(knock: &Knock, op: Op, task: Option<&str>) -> Result<String, Refused> {
     from_query(knock.uri.query().unwrap_or(""), &about)
 }
 
+/// A page of somebody else's may post an empty body or a form without asking first (Fetch
+/// standard, safelisted requests): what changes something says JSON, or names its version in
+/// a header, which such a page cannot.
+fn must_be_json(knock: &Knock, op: Op) -> bool {
+    let bare = knock.body.is_empty() && !knock.headers.contains_key(header::CONTENT_TYPE);
+    op.sends() || !bare || !knock.headers.contains_key(VERSION_HEADER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_address_has_its_method_with_and_without_a_tenant() {
-        for tenant in ["", "/acme"] {
-            let at = |path: &str, verb: Verb| route(&format!("{tenant}{path}"), &verb).map_err(|_| ());
-            assert_eq!(at("/message:send", Verb::POST), Ok((Op::Send, None)));
-            assert_eq!(at("/message:stream", Verb::POST), Ok((Op::Stream, None)));
-            assert_eq!(at("/tasks", Verb::GET), Ok((Op::List, None)));
-            assert_eq!(at("/tasks/run_1", Verb::GET), Ok((Op::Get, Some("run_1".into()))));
-            assert_eq!(at("/tasks/a%3Acancel", Verb::GET), Ok((Op::Get, Some("a:cancel".into()))));
-            assert_eq!(at("/tasks/run_1:cancel", Verb::POST), Ok((Op::Cancel, Some("run_1".into()))));
-            for verb in [Verb::GET, Verb::POST] {
-                assert_eq!(at("/tasks/run_1:subscribe", verb), Ok((Op::Subscribe, Some("run_1".into()))));
-            }
-            assert_eq!(at("/tasks/r/pushNotificationConfigs", Verb::POST), Ok((Op::Push, Some("r".into()))));
-            assert_eq!(at("/tasks/r/pushNotificationConfigs/c", Verb::DELETE), Ok((Op::Push, Some("r".into()))));
-            assert_eq!(at("/extendedAgentCard", Verb::GET), Ok((Op::ExtendedCard, None)));
-            for (path, verb) in [
-                ("/message:send", Verb::GET),
-                ("/tasks/r:cancel", Verb::GET),
-                ("/tasks", Verb::POST),
-                ("/x/y/tasks", Verb::GET),
-                ("/tasks/r/x", Verb::GET),
-                ("/x", Verb::GET),
+        for tenant in [None, Some("acme")] {
+            let at = |path: &str| {
+                let asked = route(&format!("{}{path}", tenant.map_or(String::new(), |name| format!("/{name}"))));
+                asked.map(|asked| {
+                    assert_eq!(asked.tenant.as_deref(), tenant);
+                    (asked.op, asked.task.unwrap_or_default(), asked.verbs)
+                })
+            };
+            for (path, op, task, verbs) in [
+                ("/message:send", Op::Send, "", "POST"),
+                ("/message:stream", Op::Stream, "", "POST"),
+                ("/tasks", Op::List, "", "GET"),
+                ("/tasks/run_1", Op::Get, "run_1", "GET"),
+                ("/tasks/a%3Acancel", Op::Get, "a:cancel", "GET"),
+                ("/tasks/run_1:cancel", Op::Cancel, "run_1", "POST"),
+                ("/tasks/run_1:subscribe", Op::Subscribe, "run_1", "GET, POST"),
+                ("/tasks/r/pushNotificationConfigs", Op::Push, "r", "GET, POST"),
+                ("/tasks/r/pushNotificationConfigs/c", Op::Push, "r", "DELETE, GET"),
+                ("/extendedAgentCard", Op::ExtendedCard, "", "GET"),
             ] {
-                assert!(at(path, verb).is_err(), "{path}");
+                assert_eq!(at(path).ok(), Some((op, task.to_owned(), verbs)), "{path}");
+            }
+            for path in ["/x/y/tasks", "/tasks/r/x", "/x", "/tasks/r/pushNotificationConfigs/c/d"] {
+                assert!(at(path).is_err(), "{path}");
             }
         }
+        let asked = route("/tasks/r:cancel").unwrap();
+        assert!(asked.takes(&Verb::POST) && !asked.takes(&Verb::GET) && !asked.takes(&Verb::OPTIONS));
     }
 }

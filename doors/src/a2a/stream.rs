@@ -149,6 +149,8 @@ impl Teller {
     }
 
     async fn refused(&self, refused: &Refused) -> Result<(), sse::Gone> {
-        self.out.data(&self.envelope.refused(refused, Method::Other)).await
+        // Bare, a no looks like one more event of the task: SDKs tell it by its event name.
+        let head = matches!(self.envelope, Envelope::Rest).then(|| "event: error\n".to_owned());
+        self.out.frame(head, &self.envelope.refused(refused, Method::Other)).await
     }
 }

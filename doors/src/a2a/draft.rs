@@ -221,7 +221,7 @@ impl Draft {
                 self.open = None;
                 self.stop_asked = false;
                 self.closing = None;
-                self.relayed.current = false;
+                self.relayed.answered(*ordinal);
             }
             Mark::CancelRequested { .. } => {
                 self.stop_asked = true;

@@ -28,8 +28,8 @@ pub(super) struct Relayed {
     /// The snapshot without status and artifacts, JSON text.
     base: Option<String>,
     status: Option<String>,
-    /// What earlier statuses said since, in order.
-    said: Vec<String>,
+    /// What was said since, in order.
+    said: Vec<Said>,
     /// Metadata told since, in order.
     metadata: Vec<String>,
     artifacts: Vec<Artifact>,
@@ -39,6 +39,15 @@ pub(super) struct Relayed {
     pub(super) message: Option<Arc<str>>,
     /// Its status is the run's: nothing happened here since it was told.
     pub(super) current: bool,
+}
+
+/// A line of the history that the agent's snapshot does not have yet.
+#[derive(Debug)]
+enum Said {
+    /// The message of a status that is over, JSON text.
+    Agent(String),
+    /// The callers' answer to the pause of this ordinal.
+    Answer(u64),
 }
 
 /// An artifact as first told, and the pieces appended to it.
@@ -97,13 +106,32 @@ impl Relayed {
     }
 
     fn update(&mut self, status: &str) {
-        // What the earlier status said is history, as the protocol's own servers keep it.
-        let before = self.status.replace(status.to_owned()).and_then(|before| {
+        self.retire();
+        self.status = Some(status.to_owned());
+        self.current = true;
+    }
+
+    /// What a status said is history once another takes its place, as the protocol's own
+    /// servers keep it.
+    fn retire(&mut self) {
+        let said = self.status.take().and_then(|before| {
             let said = RawObject::parse(&before).ok()?.get("message")?.get().to_owned();
             (said != "null").then_some(said)
         });
-        self.said.extend(before);
-        self.current = true;
+        // A question told once more while its answer was on the way is no second question.
+        let known =
+            |said: &String| self.said.iter().rev().take(2).any(|old| matches!(old, Said::Agent(old) if old == said));
+        self.said.extend(said.filter(|said| !known(said)).map(Said::Agent));
+    }
+
+    /// The pause was answered: nothing the agent said of its status is true any more.
+    pub(super) fn answered(&mut self, ordinal: u64) {
+        if self.has_spoken() {
+            self.retire();
+            self.said.push(Said::Answer(ordinal));
+            self.base.get_or_insert_with(|| "{}".to_owned());
+        }
+        self.current = false;
     }
 
     fn piece(&mut self, artifact: &str, append: bool) {
@@ -120,8 +148,15 @@ impl Relayed {
     }
 
     /// The agent's task as callers see it, with a status of ours in the place of its own
-    /// where that is no longer true. `None`: it never told of a task.
-    pub(super) fn task(&self, ids: Ids<'_>, ours: &str, artifacts: bool) -> Option<String> {
+    /// where that is no longer true. `answer` is a caller's message by the ordinal of its
+    /// pause. `None`: it never told of a task.
+    pub(super) fn task(
+        &self,
+        ids: Ids<'_>,
+        ours: &str,
+        answer: &dyn Fn(u64) -> Option<String>,
+        artifacts: bool,
+    ) -> Option<String> {
         if self.base.is_none() && self.status.is_none() && self.artifacts.is_empty() {
             return None;
         }
@@ -131,7 +166,12 @@ impl Relayed {
         let mut edits = vec![("status", told.to_owned())];
         if !self.said.is_empty() {
             let before = members.get("history").map(RawValue::get);
-            edits.push(("history", pushed(before, self.said.iter().map(String::as_str))));
+            let said = self.said.iter().filter_map(|said| match said {
+                Said::Agent(message) => Some(message.clone()),
+                Said::Answer(ordinal) => answer(*ordinal),
+            });
+            let said: Vec<String> = said.collect();
+            edits.push(("history", pushed(before, said.iter().map(String::as_str))));
         }
         if !self.metadata.is_empty() {
             let before = object(members.get("metadata")).unwrap_or("{}").to_owned();
@@ -304,8 +344,27 @@ mod tests {
             assert!(relayed.hear(&text.into(), false).is_some());
         }
         assert_eq!(
-            relayed.task(IDS, "null", true).unwrap(),
+            relayed.task(IDS, "null", &|_| None, true).unwrap(),
             r#"{"id":"run_1","contextId":"thread_1","status":{"state":"TASK_STATE_COMPLETED"},"history":[{"messageId":"w"}],"metadata":{"z":1},"artifacts":[{"artifactId":"a","parts":[{"text":"1"},{"text":"2"}],"metadata":{"k":1}},{"artifactId":"b","parts":[{"data":{"n":1.0}}]}]}"#
         );
+    }
+    #[test]
+    fn an_answer_is_history_after_its_question_until_the_agent_tells_it_itself() {
+        let mut relayed = Relayed::default();
+        let asks = r#"{"state":"TASK_STATE_INPUT_REQUIRED","message":{"messageId":"q","taskId":"t"}}"#;
+        relayed
+            .hear(&format!(r#"{{"task":{{"id":"t","status":{asks},"history":[{{"messageId":"o"}}]}}}}"#).into(), false);
+        relayed.answered(1);
+        let answer = |ordinal: u64| Some(format!(r#"{{"messageId":"a{ordinal}","taskId":"run_1"}}"#));
+        let history =
+            r#""history":[{"messageId":"o"},{"messageId":"q","taskId":"run_1"},{"messageId":"a1","taskId":"run_1"}]"#;
+        let task = relayed.task(IDS, r#"{"state":"TASK_STATE_SUBMITTED"}"#, &answer, true).unwrap();
+        assert!(task.contains(history) && task.contains(r#""status":{"state":"TASK_STATE_SUBMITTED"}"#), "{task}");
+        relayed.hear(&r#"{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}"#.into(), false);
+        let task = relayed.task(IDS, "null", &answer, true).unwrap();
+        assert!(task.contains(history) && task.contains("COMPLETED"), "{task}");
+        relayed.hear(&r#"{"task":{"id":"t","history":[{"messageId":"own"}]}}"#.into(), false);
+        let task = relayed.task(IDS, "null", &answer, true).unwrap();
+        assert!(task.contains(r#""history":[{"messageId":"own"}]"#), "{task}");
     }
 }

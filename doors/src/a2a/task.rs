@@ -33,7 +33,8 @@ pub(super) struct Show {
 /// The whole task.
 pub(super) fn task(draft: &Draft, sheet: &Sheet, show: Show) -> String {
     let view = &sheet.view;
-    if let Some(told) = draft.relayed.task(ids(sheet), &status(draft, sheet), show.artifacts) {
+    let answer = |ordinal| said(Line::Answer(ordinal), draft, sheet);
+    if let Some(told) = draft.relayed.task(ids(sheet), &status(draft, sheet), &answer, show.artifacts) {
         // The agent speaks the same protocol: its own task, with our words beside its.
         return relayed::history(&noted(&told, &notes(draft, sheet)), show.history);
     }

@@ -206,7 +206,7 @@ fn tool_messages(delivery: &Delivery, reply: Option<&[ReplyItem]>) -> Vec<String
 }
 
 /// A call's result: a string is its content, anything else its JSON text.
-fn tool_message(id: &str, item: &ReplyItem) -> String {
+pub(crate) fn tool_message(id: &str, item: &ReplyItem) -> String {
     let payload = item.payload.as_deref().unwrap_or("\"\"");
     let content = json::string(payload).unwrap_or_else(|| payload.to_owned());
     format!(

@@ -60,6 +60,12 @@ impl Tail {
         Some(Tail { app: app.clone(), run, after, live, read: VecDeque::new(), behind: true })
     }
 
+    /// Begins again with the first entry.
+    pub fn rewind(&mut self) {
+        (self.after, self.behind) = (0, true);
+        self.read.clear();
+    }
+
     /// The next entry; `None` when the house closes.
     ///
     /// # Errors

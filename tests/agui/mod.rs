@@ -1,6 +1,7 @@
 //! The AG-UI door over real HTTP: an in-process house, a provider played by hand.
 
 mod answers;
+mod joins;
 mod refusals;
 mod streams;
 

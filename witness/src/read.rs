@@ -204,6 +204,22 @@ impl Reader {
         Ok(self.store.entries(id, after, limit, PAGE_BYTES)?)
     }
 
+    /// The number of a run's newest entry, whoever's: for who opened it a moment ago.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn newest_entry(&self, id: &RunId) -> Result<u64, No> {
+        Ok(self.store.last_entry(id)?)
+    }
+
+    /// What was said to a run's agent at its opening (0) or with its n-th answer, whoever's.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn leg_for_operator(&self, id: &RunId, ordinal: usize) -> Result<Option<Leg>, No> {
+        Ok(self.store.legs(id)?.into_iter().nth(ordinal))
+    }
+
     /// Everything said in a thread, run after run: material for histories.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::messages::a2a_text;
 pub const EVENT: &str = "a2a.event";
 
 /// What of an A2A agent's task was told so far in one stream.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Telling {
     started: bool,
     /// Messages begun and not ended, in the order begun: clients refuse a RUN_FINISHED over them.

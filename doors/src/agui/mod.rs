@@ -4,6 +4,8 @@
 mod answer;
 mod from_a2a;
 mod input;
+mod picture;
+mod rows;
 mod stream;
 mod teller;
 pub mod words;
@@ -88,7 +90,7 @@ async fn run(
             words,
         };
         let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
-        return stream::begin(&app, Audience { run: done.run, after: done.after, joins: false, names }, place).await;
+        return stream::begin(&app, Audience { run: done.run, after: done.after, joins: None, names }, place).await;
     }
     if anonymous {
         knock.anonymous_run(&app)?;
@@ -107,5 +109,6 @@ async fn run(
         client_run: Some((input.run_id.clone(), input.digest)),
     };
     let opened = app.desk.ask(move |witness, now| witness.speak(now, said)).await?;
-    stream::begin(&app, Audience { run: opened.run, after: 0, joins: opened.joined, names }, place).await
+    let joins = opened.joined.then(|| text.to_owned());
+    stream::begin(&app, Audience { run: opened.run, after: 0, joins, names }, place).await
 }

@@ -1,16 +1,18 @@
-//! A caller's stream, from the record alone: live, joined and replayed streams are the
-//! same telling. The run does not end with it, and it never ends before the run stands still.
+//! A caller's stream, from the record alone: live and replayed streams are the same telling,
+//! and who joins is shown what it came to so far. The run does not end with it, and it never
+//! ends before the run stands still.
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use wikala_witness::{Entry, Mark, RunId};
+use wikala_witness::{Entry, Mark, No, RunId};
 
+use super::picture::Picture;
 use super::teller::{Names, Teller, error};
 use crate::answer::{Door, Problem};
 use crate::fanout::Tail;
 use crate::house::App;
 use crate::limits::Place;
-use crate::sse;
+use crate::sse::{self, Gone, Out};
 
 /// Who listens, from where on.
 #[derive(Debug)]
@@ -18,8 +20,8 @@ pub(super) struct Audience {
     pub(super) run: RunId,
     /// Told from after this entry on.
     pub(super) after: u64,
-    /// It joins a run that may have paused and gone on since: it is told all of it.
-    pub(super) joins: bool,
+    /// It joins a run that may have paused and gone on since, with this input.
+    pub(super) joins: Option<String>,
     pub(super) names: Names,
 }
 
@@ -40,15 +42,49 @@ pub(super) async fn begin(app: &App, audience: Audience, place: Place) -> Result
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }
     }
-    let mut teller = Teller::new(names, &view);
-    let app = app.clone();
+    let mut listener = Listener { app: app.clone(), run, out, teller: Teller::new(names, &view), join: None };
+    if let Some(body) = joins {
+        let known = listener.run.clone();
+        let newest = app.readers.read(move |reader| reader.newest_entry(&known)).await?;
+        let afresh = listener.teller.clone();
+        listener.join = Some(Join { picture: Picture::of(&body), newest, afresh, legs: 0, joined: false });
+    }
     tokio::spawn(async move {
         let _place = place;
+        // Gone or told: either way there is nobody to tell any more. The run goes on.
+        let _ = listener.listen(&mut tail).await;
+    });
+    Ok(response)
+}
+
+/// Somebody who listens to a run.
+struct Listener {
+    app: App,
+    run: RunId,
+    out: Out,
+    teller: Teller,
+    join: Option<Join>,
+}
+
+/// A late one: what was told so far is folded, and shown when it is caught up with.
+struct Join {
+    picture: Picture,
+    /// The last entry there was when it came.
+    newest: u64,
+    /// As it was before the first entry.
+    afresh: Teller,
+    /// How many answers were heard.
+    legs: usize,
+    joined: bool,
+}
+
+impl Listener {
+    async fn listen(mut self, tail: &mut Tail) -> Result<(), Gone> {
         loop {
             let recorded = tokio::select! {
                 recorded = tail.next() => recorded,
                 // Nobody listens any more. That is not a cancel: the run goes on.
-                () = out.gone() => return,
+                () = self.out.gone() => return Ok(()),
             };
             let recorded = match recorded {
                 Ok(Some(recorded)) => recorded,
@@ -56,34 +92,57 @@ pub(super) async fn begin(app: &App, audience: Audience, place: Place) -> Result
                 // clean end while the run goes on.
                 Ok(None) => {
                     let words = "house: closing, the run goes on, join it again in a moment";
-                    let _ = out.data(&error(words, "wikala.shutting-down")).await;
-                    return;
+                    return self.out.data(&error(words, "wikala.shutting-down")).await;
                 }
-                Err(no) => {
-                    let problem = Problem::from(no);
-                    let _ = out.data(&error(&problem.sentence, &format!("wikala.{}", problem.code.as_str()))).await;
-                    return;
-                }
+                Err(no) => return self.fails(no).await,
             };
-            for event in teller.hear(&recorded.entry) {
-                if out.data(&event).await.is_err() {
-                    return;
-                }
-            }
             let stands = match recorded.entry {
                 Entry::Mark(Mark::Ended { .. }) => true,
-                Entry::Mark(Mark::Paused { .. }) => !joins || is_last(&app, &run, recorded.seq).await,
+                Entry::Mark(Mark::Paused { .. }) => self.join.is_none() || self.is_last(recorded.seq).await,
                 _ => false,
             };
+            let mut events = self.teller.hear(&recorded.entry);
+            if let Some(join) = self.join.as_mut().filter(|join| !join.joined) {
+                events.iter().for_each(|event| join.picture.hear(event));
+                if matches!(recorded.entry, Entry::Mark(Mark::Answered { by_provider: false, .. })) {
+                    join.legs += 1;
+                    let (run, at) = (self.run.clone(), join.legs);
+                    match self.app.readers.read(move |reader| reader.leg_for_operator(&run, at)).await {
+                        Ok(leg) => leg.iter().for_each(|leg| join.picture.answered(&self.run, leg)),
+                        Err(no) => return self.fails(no).await,
+                    }
+                }
+                if !stands && (recorded.seq < join.newest || !join.picture.is_ready()) {
+                    continue;
+                }
+                join.joined = true;
+                match join.picture.show() {
+                    Some(shown) => events = shown,
+                    None => {
+                        // From the first entry on, as everybody else was told.
+                        self.teller = join.afresh.clone();
+                        tail.rewind();
+                        continue;
+                    }
+                }
+            }
+            for event in events {
+                self.out.data(&event).await?;
+            }
             if stands {
-                return;
+                return Ok(());
             }
         }
-    });
-    Ok(response)
-}
+    }
 
-async fn is_last(app: &App, run: &RunId, seq: u64) -> bool {
-    let run = run.clone();
-    app.readers.read(move |reader| reader.entries_unchecked(&run, seq, 1)).await.map_or(true, |next| next.is_empty())
+    async fn fails(&self, no: No) -> Result<(), Gone> {
+        let problem = Problem::from(no);
+        self.out.data(&error(&problem.sentence, &format!("wikala.{}", problem.code.as_str()))).await
+    }
+
+    async fn is_last(&self, seq: u64) -> bool {
+        let run = self.run.clone();
+        let next = self.app.readers.read(move |reader| reader.entries_unchecked(&run, seq, 1)).await;
+        next.map_or(true, |next| next.is_empty())
+    }
 }

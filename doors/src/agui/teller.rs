@@ -24,7 +24,7 @@ pub(super) struct Names {
 }
 
 /// Tells one run to one caller.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Teller {
     names: Names,
     /// What does not change about the run; `asks` is set for each event.

@@ -37,6 +37,8 @@ restore() {
   done
 }
 tar c --exclude=./target --exclude=./.git --exclude=./tests/.clients . | tar xm -C "$copy" # as of now: cargo must build it anew
+# Some guards only real clients notice.
+if [ -d tests/.clients ]; then ln -s "$here/tests/.clients" "$copy/tests/.clients"; fi
 
 if [ "$suite" = stale ]; then
   stale=0

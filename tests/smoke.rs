@@ -28,6 +28,7 @@ async fn a_bound_run_pauses_is_answered_by_its_head_and_completes() {
         place: Place::New,
         caller: Caller { chain: Some(chain), certificate: None, presenter: Presenting::Signed(signed) },
         words: Words { dialect: Dialect::A2a, text: "{}".into() },
+        extensions: Vec::new(),
         lineage: Lineage::default(),
         vouchers: None,
         addressed: None,
@@ -53,6 +54,7 @@ async fn a_bound_run_pauses_is_answered_by_its_head_and_completes() {
         certificate: None,
         caller: Caller::default(),
         words: Words { dialect: Dialect::Plain, text: "\"yes\"".into() },
+        extensions: Vec::new(),
     };
     let answered = house.app.desk.ask(move |w, now| w.answer(now, answer)).await.unwrap();
     assert!(!answered.replayed);

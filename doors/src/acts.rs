@@ -84,6 +84,7 @@ async fn answer(State(app): State<App>, Route(id): Route<String>, knock: Knock) 
         certificate,
         caller: Caller::default(),
         words: Words { dialect: Dialect::Plain, text: strict::quote(&text).into() },
+        extensions: Vec::new(),
     };
     let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
     let words = json!({

@@ -1,8 +1,6 @@
 //! Joining a run: AG-UI has no resumption, so who comes late is shown what the run came to,
 //! and must end with what everybody else has. Joined after every single event, by stock clients.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::{Scene, UUID, asking, body, entry, kind, kinds, parsed, with};

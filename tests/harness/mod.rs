@@ -369,6 +369,7 @@ pub fn utterance(to: &AgentId, place: Place, caller: Caller) -> Utterance {
         place,
         caller,
         words: words("\"hello\""),
+        extensions: Vec::new(),
         lineage: Lineage::default(),
         vouchers: None,
         addressed: None,
@@ -387,6 +388,7 @@ pub fn single(run: &RunId, text: &str, act: Option<SignedAct<wikala_certs::Resol
         certificate: None,
         caller: Caller::default(),
         words: words(text),
+        extensions: Vec::new(),
     }
 }
 

@@ -194,6 +194,7 @@ pub async fn speak_at(house: &TestHouse, key: &SigningKey, name: &str, place: Pl
         place,
         caller: Caller::default(),
         words: Words { dialect: Dialect::AgUi, text: body.to_string().into() },
+        extensions: Vec::new(),
         lineage: Lineage::default(),
         vouchers: None,
         addressed: None,

@@ -57,6 +57,7 @@ async fn answer(house: &TestHouse, run: &RunId, items: Vec<(String, ItemKind)>, 
         certificate: None,
         caller: Caller::default(),
         words: Words { dialect: Dialect::Plain, text: "\"x\"".into() },
+        extensions: Vec::new(),
     };
     house.app.desk.ask(move |w, now| w.answer(now, answer)).await.expect("answered");
 }

@@ -88,6 +88,7 @@ impl Scene {
             place: Place::New,
             caller,
             words: Words { dialect: Dialect::Plain, text: "\"hi\"".into() },
+            extensions: Vec::new(),
             lineage: Lineage::default(),
             vouchers: None,
             addressed: None,

@@ -96,7 +96,8 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
     let path = parts.uri.path().to_owned();
     if path.ends_with("agent-card.json") {
         let card = json!({
-            "name": "fake", "description": "d", "version": "1", "capabilities": { "streaming": true },
+            "name": "fake", "description": "d", "version": "1",
+            "capabilities": { "streaming": true, "extensions": [{ "uri": "urn:optional" }] },
             "supportedInterfaces": [{ "url": fake.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }],
         });
         return axum::Json(card).into_response();

@@ -147,7 +147,12 @@ fn an_ag_ui_body_is_delivered_with_its_ids_patched_alone() {
             run: RunId::parse(RUN).expect("a run"),
             thread: ThreadId::parse(THREAD).expect("a thread"),
             agent: AgentId { provider: key(1).public(), name: AgentName::new("a").expect("a name") },
-            leg: Leg { ordinal: 1, words: Words { dialect: Dialect::AgUi, text: text.as_str().into() }, reply: None },
+            leg: Leg {
+                ordinal: 1,
+                words: Words { dialect: Dialect::AgUi, text: text.as_str().into() },
+                extensions: Vec::new(),
+                reply: None,
+            },
             chain: None,
             delegation: None,
             vouchers: None,

@@ -49,7 +49,9 @@ async fn an_a2a_request_and_its_events_change_at_the_named_places_and_nowhere_el
     let frames = events.iter().map(|event| format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{event}}}"));
     fake.say("SendStreamingMessage", Say::Stream(frames.collect()));
     let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"SendStreamingMessage\",\"params\":{params}}}");
-    let told = raw(&url, &body, &[("a2a-version", "1.0")]).await;
+    // What a caller activates reaches an agent that declares it, and no more of its headers.
+    let headers = [("a2a-version", "1.0"), ("a2a-extensions", "urn:undeclared, urn:optional"), ("cookie", "c=1")];
+    let told = raw(&url, &body, &headers).await;
 
     let sent = fake.sent("SendStreamingMessage").remove(0);
     assert_eq!(
@@ -57,7 +59,8 @@ async fn an_a2a_request_and_its_events_change_at_the_named_places_and_nowhere_el
         format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"SendStreamingMessage\",\"params\":{params}}}"),
         "an unsigned request of a new thread has no place to edit"
     );
-    assert_eq!(sent.headers["a2a-extensions"], "urn:x");
+    assert_eq!(sent.headers["a2a-extensions"], "urn:optional, urn:x");
+    assert!(sent.headers.get("cookie").is_none());
 
     assert_eq!(told.len(), events.len(), "{told:?}");
     let first: Value = serde_json::from_str(&told[0]).expect("JSON");

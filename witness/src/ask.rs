@@ -77,7 +77,7 @@ impl Witness {
         let (run, thread, agent) = self.target(&answer.run, answer.agent.as_ref())?;
         let ask = self.store.newest_ask(&run.id)?;
         let set = self.store.resolved_set(self.set_of(&run, &thread, &agent, ask.as_ref()))?;
-        let Answer { lane, reply, digest, act, certificate, caller, words, .. } = answer;
+        let Answer { lane, reply, digest, act, certificate, caller, words, extensions, .. } = answer;
         let bound_form = act.as_ref().is_some_and(|act| act.form() == Form::Answer);
         if bound_form && lane != Lane::Direct || self.policy.answers == AnswerPolicy::Bound && !bound_form {
             return Err(Refusal::new(
@@ -136,7 +136,7 @@ impl Witness {
             self.record_if_consented(now, consented)?;
         }
         self.store.settle_all_calls(&run.id)?;
-        self.store.insert_leg(&run.id, &Leg { ordinal: run.leg + 1, words, reply: Some(items) })?;
+        self.store.insert_leg(&run.id, &Leg { ordinal: run.leg + 1, words, extensions, reply: Some(items) })?;
         let mark = Mark::Answered {
             ordinal: ask.ordinal,
             authority: closer.authority.map(|key| key.to_hex()),

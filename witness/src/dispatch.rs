@@ -53,7 +53,8 @@ impl Witness {
     /// input, queue (wire.md, Signed strings: one order of checks everywhere).
     pub fn speak(&mut self, now: Moment, said: Utterance) -> Result<Opened, No> {
         let agent = self.known_agent(&said.agent)?;
-        let Utterance { agent: address, place, caller, words, lineage, vouchers, addressed, client_run } = said;
+        let Utterance { agent: address, place, caller, words, extensions, lineage, vouchers, addressed, client_run } =
+            said;
         let chain = caller.chain.clone();
         let delegation = caller.certificate.as_ref().map(|c| c.certificate.raw().to_owned());
         // Unknown threads are told before anything else: the target comes first.
@@ -159,7 +160,7 @@ impl Witness {
             },
             now,
         )?;
-        self.store.insert_leg(&id, &Leg { ordinal: 0, words, reply: None })?;
+        self.store.insert_leg(&id, &Leg { ordinal: 0, words, extensions, reply: None })?;
         self.bear(&thread_id, &id, &who, opener_authority, chain.as_ref(), &lineage)?;
         if let Some(chain) = &chain
             && self.walks_past_us(chain)?

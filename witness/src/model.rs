@@ -128,6 +128,8 @@ pub struct Utterance {
     pub caller: Caller,
     /// What, as received.
     pub words: Words,
+    /// The protocol extensions it is said under, URIs: its agent is told them.
+    pub extensions: Vec<String>,
     /// Which earlier runs it names.
     pub lineage: Lineage,
     /// Vouchers to relay, JSON text.
@@ -204,6 +206,8 @@ pub struct Answer {
     pub caller: Caller,
     /// The caller's words, delivered with the continuation.
     pub words: Words,
+    /// The protocol extensions they are said under, URIs.
+    pub extensions: Vec<String>,
 }
 
 /// A request to stop a run.
@@ -334,6 +338,8 @@ pub struct Leg {
     pub ordinal: u64,
     /// The caller's words.
     pub words: Words,
+    /// The protocol extensions they are said under, URIs.
+    pub extensions: Vec<String>,
     /// The items answered.
     pub reply: Option<Vec<ReplyItem>>,
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use wikala_chain::json;
 use wikala_witness::{AgentId, AgentView, RunId, ThreadId};
 
-use super::card::{EXTENSION_INTERJECTION, demanded};
+use super::card::{EXTENSION_INTERJECTION, declared, demanded};
 use super::fields::Fields;
 use super::refused::Refused;
 use super::{send, stream, tasks};
@@ -140,6 +140,16 @@ impl Call {
         }
     }
 
+    /// The extensions asked for that the agent declares: it is told them.
+    pub(super) fn activates(&self, view: &AgentView) -> Vec<String> {
+        let declared = declared(view);
+        let mut asked = asked(&self.knock.headers);
+        asked.retain(|uri| declared.contains(uri));
+        asked.sort();
+        asked.dedup();
+        asked
+    }
+
     /// Does what is asked.
     pub(super) async fn perform(&self, op: Op) -> Result<Said, Refused> {
         match op {
@@ -213,11 +223,11 @@ fn asked(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// The extensions asked for that are understood: by this door, or demanded by its agent.
+/// The extensions asked for that are understood: by this door, or by its agent.
 pub(super) fn activated(headers: &HeaderMap, view: Option<&AgentView>) -> Option<HeaderValue> {
-    let demanded = view.map(demanded).unwrap_or_default();
+    let declared = view.map(declared).unwrap_or_default();
     let mut ours = asked(headers);
-    ours.retain(|uri| EXTENSIONS.contains(&uri.as_str()) || demanded.contains(uri));
+    ours.retain(|uri| EXTENSIONS.contains(&uri.as_str()) || declared.contains(uri));
     ours.dedup();
     if ours.is_empty() { None } else { HeaderValue::from_str(&ours.join(", ")).ok() }
 }

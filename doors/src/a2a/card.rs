@@ -134,7 +134,7 @@ fn words(app: &App, view: &AgentView) -> Value {
     for extension in theirs(&registration) {
         // A provider's extensions are its own to declare, ours are not.
         if extensions.iter().all(|known| known["uri"] != extension["uri"]) {
-            extensions.push(declared(extension));
+            extensions.push(extension_of(extension));
         }
     }
     let url = address(app, view);
@@ -170,7 +170,7 @@ fn theirs(registration: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// `AgentExtension` as ProtoJSON writes it: a `required` that is false is not there.
-fn declared(extension: &Value) -> Value {
+fn extension_of(extension: &Value) -> Value {
     let mut declared = json!({ "uri": extension["uri"] });
     if extension["description"].is_string() {
         declared["description"] = extension["description"].clone();
@@ -182,6 +182,12 @@ fn declared(extension: &Value) -> Value {
         declared["params"] = extension["params"].clone();
     }
     declared
+}
+
+/// The extensions a provider declares for its agent.
+pub(super) fn declared(view: &AgentView) -> Vec<String> {
+    let registration: Value = serde_json::from_str(&view.registration).unwrap_or(Value::Null);
+    theirs(&registration).filter_map(|extension| extension["uri"].as_str().map(str::to_owned)).collect()
 }
 
 /// The extensions without which an agent answers nobody.

@@ -1,7 +1,7 @@
 //! SendMessage: a message becomes a run, or the answer a run waits for.
 
 use wikala_chain::PublicKey;
-use wikala_witness::{Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
+use wikala_witness::{AgentView, Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
 
 use super::call::{Call, Said, no_push};
 use super::draft::{Draft, Told};
@@ -67,14 +67,14 @@ pub(super) async fn enter(call: &Call) -> Result<Entered, Refused> {
     let message = Message::read(&params)?;
     let task = message.task.clone();
     let speaks_a2a = view.upstream == Some(Dialect::A2a);
-    let entered = hand_in(call, &params, message).await.map(|entered| Entered { speaks_a2a, ..entered });
+    let entered = hand_in(call, &view, &params, message).await.map(|entered| Entered { speaks_a2a, ..entered });
     entered.map_err(|refused| match task {
         Some(task) => refused.about(&task),
         None => refused,
     })
 }
 
-async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Entered, Refused> {
+async fn hand_in(call: &Call, agent: &AgentView, params: &Fields, message: Message) -> Result<Entered, Refused> {
     let configuration = params.inner("configuration")?;
     let mut show = Show { history: None, artifacts: true };
     let mut at_once = false;
@@ -91,7 +91,7 @@ async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Enter
     match &message.task {
         Some(task) => {
             let run = RunId::parse(task).ok_or_else(|| Refused::no_task(task))?;
-            let answered = answer(call, run, &message, &bag, words).await?;
+            let answered = answer(call, agent, run, &message, &bag, words).await?;
             let (run, thread) = (answered.run, answered.thread);
             Ok(Entered {
                 run,
@@ -104,7 +104,7 @@ async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Enter
             })
         }
         None => {
-            let opened = speak(call, message, bag, words).await?;
+            let opened = speak(call, agent, message, bag, words).await?;
             Ok(Entered {
                 run: opened.run,
                 thread: opened.thread,
@@ -118,7 +118,13 @@ async fn hand_in(call: &Call, params: &Fields, message: Message) -> Result<Enter
     }
 }
 
-async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Result<wikala_witness::Opened, Refused> {
+async fn speak(
+    call: &Call,
+    agent: &AgentView,
+    message: Message,
+    mut bag: Bag,
+    words: Words,
+) -> Result<wikala_witness::Opened, Refused> {
     let place = match &message.context {
         None => Place::New,
         // What is not of our form is the caller's own name for a thread, as on AG-UI.
@@ -135,6 +141,7 @@ async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Res
         place,
         caller,
         words,
+        extensions: call.activates(agent),
         lineage: Lineage { reference: message.reference, parent_run: None },
         vouchers: bag.vouchers.take(),
         addressed: bag.addressed.take().or(message.addressed),
@@ -145,6 +152,7 @@ async fn speak(call: &Call, message: Message, mut bag: Bag, words: Words) -> Res
 
 async fn answer(
     call: &Call,
+    agent: &AgentView,
     run: RunId,
     message: &Message,
     bag: &Bag,
@@ -180,6 +188,7 @@ async fn answer(
         // stands at the door changes nothing, so no presenter is spent here.
         caller: Caller::default(),
         words,
+        extensions: call.activates(agent),
     };
     Ok(call.app.desk.ask(move |witness, now| witness.answer(now, answer)).await?)
 }

@@ -88,6 +88,7 @@ async fn run(
             act,
             certificate,
             words,
+            extensions: Vec::new(),
         };
         let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
         return stream::begin(&app, Audience { run: done.run, after: done.after, joins: None, names }, place).await;
@@ -103,6 +104,7 @@ async fn run(
         },
         caller: caller?,
         words,
+        extensions: Vec::new(),
         lineage: Lineage { reference: None, parent_run: input.parent_run.clone() },
         vouchers: bag.vouchers.clone(),
         addressed: bag.addressed.clone(),

@@ -107,7 +107,7 @@ async fn begin(run: &Run, peer: &Peer, known: &mut Known) -> Result<(), Failed> 
     let references = run.app.readers.read(move |reader| reader.upstream_tasks(&agent, &named)).await;
     let params = params::send(&run.delivery, &known.names, &references.unwrap_or_default());
     let op = if peer.card.streaming { Op::SendStreamingMessage } else { Op::SendMessage };
-    let said = peer.ask(op, "", &params).await;
+    let said = peer.ask(op, "", &params, &run.delivery.leg.extensions).await;
     let end = match said {
         Ok(said) => listen(run, known, said).await?,
         Err(Failed::Lost(why)) => End::Cut(why),
@@ -127,12 +127,12 @@ async fn mend(run: &Run, peer: &Peer, known: &mut Known, why: String) -> Result<
     let mut why = why;
     while Instant::now() < until {
         let asked = match peer.card.streaming {
-            true => peer.ask(Op::SubscribeToTask, &task, &params::about(&task)).await,
+            true => peer.ask(Op::SubscribeToTask, &task, &params::about(&task), &[]).await,
             false => Err(Failed::Refused("it does not stream".to_owned())),
         };
         let asked = match asked {
             // It has ended, most likely: then it is read.
-            Err(Failed::Refused(_)) => peer.ask(Op::GetTask, &task, &params::about(&task)).await,
+            Err(Failed::Refused(_)) => peer.ask(Op::GetTask, &task, &params::about(&task), &[]).await,
             other => other,
         };
         match asked {
@@ -198,7 +198,7 @@ async fn hear(run: &Run, known: &mut Known, text: &str) -> Result<bool, Over> {
 
 /// Asks the agent to stop its task.
 async fn cancel(run: &Run, peer: &Peer, task: String) {
-    match peer.ask(Op::CancelTask, &task, &params::about(&task)).await {
+    match peer.ask(Op::CancelTask, &task, &params::about(&task), &[]).await {
         // The stream tells it too, as a rule; whoever is second finds the run ended.
         Ok(Said::Whole(text)) => {
             if let Ok(Heard { fact: fact @ (Fact::Ended { .. } | Fact::Failed(_)), words, .. }) = heard::read(&text) {
@@ -214,7 +214,7 @@ async fn cancel(run: &Run, peer: &Peer, task: String) {
 }
 
 async fn get(peer: &Peer, task: &str) -> Result<Heard, Failed> {
-    match peer.ask(Op::GetTask, task, &params::about(task)).await? {
+    match peer.ask(Op::GetTask, task, &params::about(task), &[]).await? {
         Said::Whole(text) => heard::read(&text).map_err(Failed::Refused),
         Said::Stream(_) => Err(Failed::Refused("a stream where a task was asked for".to_owned())),
     }

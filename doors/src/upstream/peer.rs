@@ -88,12 +88,12 @@ impl Peer {
     }
 
     /// Asks for an operation. `params` is the request message, JSON text; `task` the id
-    /// it is about, for those that are about one.
+    /// it is about, for those that are about one; `under`: extensions its caller activated.
     ///
     /// # Errors
     /// It was not reached, it may have been, or it refused.
-    pub async fn ask(&self, op: Op, task: &str, params: &str) -> Result<Said, Failed> {
-        let extensions = self.extensions(params);
+    pub async fn ask(&self, op: Op, task: &str, params: &str, under: &[String]) -> Result<Said, Failed> {
+        let extensions = self.extensions(params, under);
         let version = if self.card.binding == Binding::Legacy { "0.3" } else { "1.0" };
         let mut headers = vec![("accept", "application/json, text/event-stream"), ("a2a-version", version)];
         if !extensions.is_empty() {
@@ -146,14 +146,14 @@ impl Peer {
     }
 
     /// Extensions to activate: those without which it answers nobody (each caller here was
-    /// asked for them too), and those the message says it uses.
-    fn extensions(&self, params: &str) -> String {
+    /// asked for them too), those its caller activated, and those the message says it uses.
+    fn extensions(&self, params: &str, under: &[String]) -> String {
         let mut uris = self.card.required.clone();
         let message =
             RawObject::parse(params).ok().and_then(|params| RawObject::parse(params.get("message")?.get()).ok());
         let used =
             message.and_then(|message| serde_json::from_str::<Vec<String>>(message.get("extensions")?.get()).ok());
-        for uri in used.unwrap_or_default() {
+        for uri in under.iter().cloned().chain(used.unwrap_or_default()) {
             let plain = uri.bytes().all(|b| b.is_ascii_graphic() && b != b',');
             if plain && !uris.contains(&uri) {
                 uris.push(uri);

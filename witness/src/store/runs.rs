@@ -157,12 +157,15 @@ impl Store {
 
     pub(crate) fn insert_leg(&self, run: &RunId, leg: &Leg) -> Result<(), Fault> {
         let reply = leg.reply.as_ref().map(|items| serde_json::to_string(items).unwrap_or_default());
+        let extensions =
+            (!leg.extensions.is_empty()).then(|| serde_json::to_string(&leg.extensions).unwrap_or_default());
         // insert leg
         self.change(
-            "INSERT INTO leg (run, ordinal, dialect, words, reply) VALUES (:run, :ordinal, :dialect, :words, :reply)",
+            "INSERT INTO leg (run, ordinal, dialect, words, extensions, reply)
+             VALUES (:run, :ordinal, :dialect, :words, :extensions, :reply)",
             named_params! {
                 ":run": run, ":ordinal": leg.ordinal as i64, ":dialect": leg.words.dialect.as_str(),
-                ":words": &*leg.words.text, ":reply": reply,
+                ":words": &*leg.words.text, ":extensions": extensions, ":reply": reply,
             },
         )?;
         Ok(())
@@ -171,13 +174,10 @@ impl Store {
     pub(crate) fn legs(&self, run: &RunId) -> Result<Vec<Leg>, Fault> {
         // legs
         self.all(
-            "SELECT ordinal, dialect, words, reply FROM leg WHERE run = :run ORDER BY ordinal",
+            "SELECT ordinal, dialect, words, extensions, reply FROM leg WHERE run = :run ORDER BY ordinal",
             named_params! {":run": run},
             |row| {
-                let reply: Option<Vec<ReplyItem>> = match row.get::<_, Option<String>>("reply")? {
-                    None => None,
-                    Some(text) => Some(serde_json::from_str(&text).map_err(|_| rusqlite::Error::InvalidQuery)?),
-                };
+                let reply: Option<Vec<ReplyItem>> = listed(row, "reply")?;
                 Ok(Leg {
                     ordinal: number(row, "ordinal")?,
                     words: Words {
@@ -185,6 +185,7 @@ impl Store {
                             .ok_or(rusqlite::Error::InvalidQuery)?,
                         text: row.get::<_, String>("words")?.into(),
                     },
+                    extensions: listed(row, "extensions")?.unwrap_or_default(),
                     reply,
                 })
             },
@@ -530,4 +531,10 @@ impl Store {
         )?;
         Ok(())
     }
+}
+
+/// A column that holds a list as JSON text, if it holds one.
+fn listed<T: serde::de::DeserializeOwned>(row: &rusqlite::Row<'_>, name: &str) -> rusqlite::Result<Option<Vec<T>>> {
+    let text: Option<String> = row.get(name)?;
+    text.map(|text| serde_json::from_str(&text).map_err(|_| rusqlite::Error::InvalidQuery)).transpose()
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::refusal::OpenFault;
 
 /// The newest version this build writes; `PRAGMA user_version` of the file.
-pub const VERSION: i64 = 3;
+pub const VERSION: i64 = 4;
 
 /// One script a version: `MIGRATIONS[n]` leads from version n to n + 1.
-const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3];
+const MIGRATIONS: [&str; VERSION as usize] = [V1, V2, V3, V4];
 
 /// Prepares a writing connection: durable, strict about references, and patient
 /// with a second writer on the same file.
@@ -251,6 +251,11 @@ CREATE TABLE upstream_thread (
   thread TEXT PRIMARY KEY REFERENCES thread (id), context TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE upstream_run (run TEXT PRIMARY KEY REFERENCES run (id), task TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Under which extensions of the protocol words were said.
+const V4: &str = "
+ALTER TABLE leg ADD COLUMN extensions TEXT;
 ";
 
 #[cfg(test)]

@@ -224,39 +224,6 @@ pub fn carries(text: &str) -> bool {
     RawObject::parse(text).is_ok_and(|members| OURS.iter().any(|name| members.get(name).is_some()))
 }
 
-/// A caller's members without those of the bag: proofs were for us, and what only we
-/// may write is not the caller's to send. Empty for what is no object.
-#[must_use]
-pub fn callers_own(text: &str) -> RawObject {
-    let mut members = if text.trim_start().starts_with('{') {
-        RawObject::parse(text).unwrap_or_default()
-    } else {
-        RawObject::default()
-    };
-    for name in RESERVED.iter().chain(&OURS) {
-        members.remove(name);
-    }
-    members
-}
-
-/// The bag as delivered to an agent: the caller's own members, and from the record
-/// the chain with our hop, the certificate, the vouchers, the addressed run. Never a
-/// presenter proof, a resolution or a cancel: those were for us.
-#[must_use]
-pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<RawObject> {
-    let mut members = callers.map(callers_own).unwrap_or_default();
-    let mut set = |name: &str, text: Option<&str>| {
-        if let Some(raw) = text.and_then(|text| RawValue::from_string(text.to_owned()).ok()) {
-            members.set(name, raw);
-        }
-    };
-    set("actorChain", delivery.chain.as_deref());
-    set("delegation", delivery.delegation.as_deref());
-    set("vouchers", delivery.vouchers.as_deref());
-    set("addressedRunId", delivery.addressed.as_deref().map(json::quote).as_deref());
-    if members.is_empty() { None } else { Some(members) }
-}
-
 /// A caller's value without the bag and without what only we may write, every other byte
 /// as it came; `None` if nothing else is left.
 #[must_use]
@@ -267,10 +234,12 @@ pub fn without_bag(text: &str) -> Option<String> {
     (!empty || left == text).then_some(left)
 }
 
-/// A caller's value as delivered, every byte of it but what [`delivered`] names.
-/// `None`: there was nothing and there is nothing to add.
+/// The bag as delivered to an agent: the caller's own members as they came, and from the
+/// record the chain with our hop, the certificate, the vouchers, the addressed run. Never a
+/// presenter proof, a resolution or a cancel: those were for us. `None`: there was nothing
+/// and there is nothing to add.
 #[must_use]
-pub fn delivered_text(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
+pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
     let addressed = delivery.addressed.as_deref().map(json::quote);
     let ours = [
         ("actorChain", delivery.chain.as_deref()),
@@ -322,8 +291,11 @@ mod tests {
             text.push_str(&format!(",{}:{{}}", json::quote(name)));
         }
         text.push('}');
-        assert_eq!(callers_own(&text).to_raw().get(), "{\"theirs\":1.0}");
-        assert!(callers_own("[]").is_empty() && callers_own("\"text\"").is_empty());
+        assert_eq!(without_bag(&text).as_deref(), Some("{\"theirs\":1.0}"));
+        for text in ["[]", "\"text\"", "{}"] {
+            assert_eq!(without_bag(text).as_deref(), Some(text), "no bag, and nothing of it");
+        }
+        assert_eq!(without_bag("{\"cancel\":1}"), None);
     }
 
     #[test]

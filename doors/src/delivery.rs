@@ -25,58 +25,43 @@ pub fn frame(delivery: &Delivery) -> String {
 pub fn run_input(delivery: &Delivery) -> String {
     let words = &*delivery.leg.words.text;
     let reply = delivery.leg.reply.as_deref();
-    let body = RawObject::parse(words).unwrap_or_else(|_| RawObject::new());
-    let (messages, callers_bag, resume) = match delivery.leg.words.dialect {
-        Dialect::AgUi => {
-            let resume =
-                reply.map(|_| body.get("resume").map_or_else(|| entries(reply), |raw| without_metadata(raw.get())));
-            (text(&body, "messages", "[]"), body.get("forwardedProps").map(|raw| raw.get().to_owned()), resume)
-        }
-        Dialect::A2a => {
-            let message = body.get("message").map(RawValue::get).unwrap_or("{}");
-            (
-                from_a2a(message, reply),
-                body.get("metadata").map(|raw| raw.get().to_owned()),
-                reply.map(|_| entries(reply)),
-            )
-        }
-        Dialect::Plain => {
-            (format!("[{}]", tool_messages(delivery, reply).join(",")), None, reply.map(|_| entries(reply)))
-        }
-    };
-    let forwarded = match bag::delivered(callers_bag.as_deref(), delivery) {
-        Some(bag) => bag.to_raw().get().to_owned(),
-        // A value of the caller's that is no object is passed on as it is.
-        None => callers_bag.filter(|raw| !raw.trim_start().starts_with('{')).unwrap_or_else(|| "null".to_owned()),
-    };
-    let resume = resume.filter(|entries| entries != "[]").unwrap_or_else(|| "null".to_owned());
-    // An AG-UI caller's own members, known here or not, travel on in their order.
+    let body = RawObject::parse(words).unwrap_or_default();
+    let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
     let agui = delivery.leg.words.dialect == Dialect::AgUi;
-    let mut input = if agui { body.clone() } else { RawObject::new() };
-    if let Some(metadata) = input.remove("metadata") {
-        // The reference's old clients keep their bag here: proofs were for us.
-        let own = bag::callers_own(metadata.get());
-        if !own.is_empty() {
-            input.set("metadata", own.to_raw());
-        }
-    }
-    let mut set = |name: &str, text: String| {
-        // Every text here came through the strict parser or was quoted by it.
-        if let Ok(raw) = RawValue::from_string(text) {
-            input.set(name, raw);
-        }
+    let messages = match delivery.leg.words.dialect {
+        Dialect::AgUi => raw("messages").unwrap_or("[]").to_owned(),
+        Dialect::A2a => from_a2a(raw("message").unwrap_or("{}"), reply),
+        Dialect::Plain => format!("[{}]", tool_messages(delivery, reply).join(",")),
     };
-    set("threadId", json::quote(delivery.thread.as_str()));
-    set("runId", json::quote(delivery.run.as_str()));
-    set("parentRunId", delivery.parent_run.as_deref().map_or_else(|| "null".to_owned(), json::quote));
-    let own = |name: &str, default: &str| if agui { text(&body, name, default) } else { default.to_owned() };
-    set("state", own("state", "{}"));
-    set("messages", messages);
-    set("tools", own("tools", "[]"));
-    set("context", own("context", "[]"));
-    set("forwardedProps", forwarded);
-    set("resume", resume);
-    input.to_raw().get().to_owned()
+    let callers_bag = match delivery.leg.words.dialect {
+        Dialect::AgUi => raw("forwardedProps"),
+        Dialect::A2a => raw("metadata"),
+        Dialect::Plain => None,
+    };
+    let resume = reply.map(|_| match raw("resume").filter(|_| agui) {
+        Some(resume) => without_proofs(resume),
+        None => entries(reply),
+    });
+    let null = || "null".to_owned();
+    let own = |name: &str, default: &str| raw(name).filter(|_| agui).unwrap_or(default).to_owned();
+    let edits = [
+        ("threadId", json::quote(delivery.thread.as_str())),
+        ("runId", json::quote(delivery.run.as_str())),
+        ("parentRunId", delivery.parent_run.as_deref().map_or_else(null, json::quote)),
+        ("state", own("state", "{}")),
+        ("messages", messages),
+        ("tools", own("tools", "[]")),
+        ("context", own("context", "[]")),
+        ("forwardedProps", bag::delivered(callers_bag, delivery).unwrap_or_else(null)),
+        ("resume", resume.filter(|entries| entries != "[]").unwrap_or_else(null)),
+    ];
+    let mut edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, Some(new.as_str()))).collect();
+    // An AG-UI caller's own members, known here or not, travel on as they came. The
+    // reference's old clients keep their bag in `metadata`: proofs were for us.
+    let metadata = raw("metadata").filter(|_| agui).and_then(bag::without_bag);
+    edits.push(("metadata", metadata.as_deref()));
+    let base = if agui { words } else { "{}" };
+    json::edit(base, &edits).unwrap_or_else(|_| base.to_owned())
 }
 
 /// The body for an AG-UI agent behind HTTP. A caller of the same dialect is passed on byte
@@ -93,14 +78,13 @@ pub fn agui_body(delivery: &Delivery, run: &str) -> String {
     let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
     let (thread, run) = (json::quote(delivery.thread.as_str()), json::quote(run));
     let mut edits = vec![("threadId", Some(thread)), ("runId", Some(run))];
-    if let Some(bag) = bag::delivered_text(raw("forwardedProps"), delivery) {
+    if let Some(bag) = bag::delivered(raw("forwardedProps"), delivery) {
         edits.push(("forwardedProps", Some(bag)));
     }
     if let Some(resume) = raw("resume").map(without_proofs) {
         edits.push(("resume", Some(resume)));
     }
     if let Some(metadata) = raw("metadata") {
-        // The reference's old clients keep their bag here: proofs were for us.
         edits.push(("metadata", bag::without_bag(metadata)));
     }
     let edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, new.as_deref())).collect();
@@ -117,11 +101,6 @@ fn without_proofs(resume: &str) -> String {
         json::edit(entry, &[("metadata", bag::without_bag(&metadata).as_deref())]).ok()
     });
     edited.unwrap_or_else(|_| resume.to_owned())
-}
-
-/// A member's text, or a default where it is absent or null.
-fn text(body: &RawObject, name: &str, default: &str) -> String {
-    body.get(name).map(RawValue::get).filter(|raw| *raw != "null").unwrap_or(default).to_owned()
 }
 
 /// Resume entries for the interrupts of a reply: `[{interruptId, status, payload}]`.
@@ -142,23 +121,6 @@ pub fn entries(reply: Option<&[ReplyItem]>) -> String {
         })
         .collect();
     format!("[{}]", entries.join(","))
-}
-
-/// The caller's own resume, each entry without its `metadata`: proofs were for us.
-#[must_use]
-pub fn without_metadata(resume: &str) -> String {
-    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(resume) else { return resume.to_owned() };
-    let mut parts = Vec::with_capacity(list.len());
-    for entry in list {
-        match RawObject::parse(entry.get()) {
-            Ok(mut members) if members.get("metadata").is_some() => {
-                members.remove("metadata");
-                parts.push(members.to_raw().get().to_owned());
-            }
-            _ => parts.push(entry.get().to_owned()),
-        }
-    }
-    format!("[{}]", parts.join(","))
 }
 
 /// An A2A message as AG-UI messages: its text, and results for the calls it answers.

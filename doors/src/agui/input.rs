@@ -7,7 +7,6 @@ use wikala_witness::{ItemKind, Reply, ReplyItem};
 
 use crate::answer::{Door, Problem};
 use crate::bag;
-use crate::delivery::without_metadata;
 
 /// The longest id a client may give a thread or a run, bytes. They are stored and sent back.
 const ID: usize = 256;
@@ -190,6 +189,23 @@ fn command(props: Option<&str>) -> Option<String> {
 fn bag_of(props: Option<&str>, metadata: Option<&str>) -> Option<String> {
     let carries = |raw: &&str| bag::carries(raw);
     props.filter(carries).or(metadata.filter(carries)).map(str::to_owned)
+}
+
+/// Resume entries without their `metadata`, the bytes an answer's digest is taken of
+/// (record.md, Asks).
+fn without_metadata(resume: &str) -> String {
+    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(resume) else { return resume.to_owned() };
+    let bare = |entry: &&RawValue| {
+        let members = RawObject::parse(entry.get()).ok().filter(|members| members.get("metadata").is_some());
+        members.map_or_else(
+            || entry.get().to_owned(),
+            |mut members| {
+                members.remove("metadata");
+                members.to_raw().get().to_owned()
+            },
+        )
+    };
+    format!("[{}]", list.iter().map(bare).collect::<Vec<_>>().join(","))
 }
 
 fn body_digest(body: &RawObject) -> Digest {

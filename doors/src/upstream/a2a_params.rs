@@ -43,7 +43,7 @@ pub(super) fn send(delivery: &Delivery, names: &UpstreamNames, references: &[Str
         Dialect::A2a => {
             let message = raw("message").unwrap_or("{}");
             let message = json::edit(message, &ids).unwrap_or_else(|_| message.to_owned());
-            let bag = bag::delivered_text(raw("metadata"), delivery);
+            let bag = bag::delivered(raw("metadata"), delivery);
             let mut edits = vec![("message", Some(message.as_str())), ("tenant", None)];
             if bag.is_some() || raw("metadata").is_some() {
                 edits.push(("metadata", bag.as_deref()));
@@ -79,7 +79,7 @@ pub(super) fn send(delivery: &Delivery, names: &UpstreamNames, references: &[Str
                 message = json::edit(&message, &[("metadata", Some(&metadata))]).unwrap_or(message);
             }
             let callers = if agui { raw("forwardedProps") } else { None };
-            let bag = bag::delivered_text(callers.filter(|raw| raw.trim_start().starts_with('{')), delivery);
+            let bag = bag::delivered(callers.filter(|raw| raw.trim_start().starts_with('{')), delivery);
             let params = format!("{{\"message\":{message}}}");
             match bag {
                 Some(bag) => json::edit(&params, &[("metadata", Some(&bag))]).unwrap_or(params),

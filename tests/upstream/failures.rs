@@ -59,6 +59,22 @@ async fn a_task_that_ended_meanwhile_is_read() {
     assert_eq!(view(&house, &told).await.reason.as_deref(), Some("failed"));
 }
 
+/// The grace is for an agent that does not answer, not for a task that takes longer.
+#[tokio::test]
+async fn an_agent_that_answers_is_asked_until_its_task_ends_and_told_once_that_it_works() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    fake.say("SendStreamingMessage", Say::Stream(vec![frame(json!({ "task": task("SUBMITTED") }))]));
+    for state in ["WORKING", "WORKING", "WORKING", "COMPLETED"] {
+        fake.say("SubscribeToTask", error(-32004)).say("GetTask", whole(task(state)));
+    }
+    let told = send(&house, &id, "x").await;
+    assert_eq!(state(&told), "TASK_STATE_COMPLETED", "{:?}", view(&house, &told).await.reason);
+    let run = RunId::parse(told["id"].as_str().expect("an id")).expect("ours");
+    let entries = house.app.readers.read(move |reader| reader.entries_unchecked(&run, 0, 99)).await.expect("read");
+    let words = entries.iter().filter(|recorded| matches!(recorded.entry, wikala_witness::Entry::Words(_)));
+    assert_eq!(words.count(), 3, "submitted, working, completed");
+}
+
 #[tokio::test]
 async fn an_agent_that_stays_silent_has_failed_after_the_grace() {
     let (house, fake, id) = scene(Dialect::A2a).await;

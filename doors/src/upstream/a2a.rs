@@ -119,13 +119,16 @@ async fn begin(run: &Run, peer: &Peer, known: &mut Known) -> Result<(), Failed> 
     }
 }
 
-/// Asks again what became of the task, for as long as a lost link would keep it.
+/// Asks again what became of the task. An agent that answers is not lost, however long its
+/// task takes; one that does not is waited for as long as a lost link would be.
 async fn mend(run: &Run, peer: &Peer, known: &mut Known, why: String) -> Result<(), Failed> {
     let Some(task) = known.names.task.clone() else { return Err(Failed::Lost(why)) };
-    let until = Instant::now() + Duration::from_secs(run.app.settings.policy.link_grace_s);
+    let grace = Duration::from_secs(run.app.settings.policy.link_grace_s);
+    let mut until = Instant::now() + grace;
     let mut wait = AGAIN.0;
     let mut why = why;
-    while Instant::now() < until {
+    let mut known_text = String::new();
+    loop {
         let asked = match peer.card.streaming {
             true => peer.ask(Op::SubscribeToTask, &task, &params::about(&task), &[]).await,
             false => Err(Failed::Refused("it does not stream".to_owned())),
@@ -136,17 +139,27 @@ async fn mend(run: &Run, peer: &Peer, known: &mut Known, why: String) -> Result<
             other => other,
         };
         match asked {
-            Ok(said) => match listen(run, known, said).await? {
-                End::Told => return Ok(()),
-                End::Cut(again) => why = again,
-            },
+            // Told again and again that it works on, the record would fill with that.
+            Ok(Said::Whole(text)) if text == known_text => until = Instant::now() + grace,
+            Ok(said) => {
+                if let Said::Whole(text) = &said {
+                    known_text.clone_from(text);
+                }
+                match listen(run, known, said).await? {
+                    End::Told => return Ok(()),
+                    End::Cut(again) => why = again,
+                }
+                until = Instant::now() + grace;
+            }
             Err(Failed::Refused(no)) => return Err(Failed::Refused(no)),
             Err(failed) => why = failed.reason(),
+        }
+        if Instant::now() >= until {
+            return Err(Failed::Lost(format!("{why}, and the task did not end")));
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(AGAIN.1);
     }
-    Err(Failed::Lost(format!("{why}, and the task did not end")))
 }
 
 /// Puts what is said on record, as it comes.

@@ -7,7 +7,7 @@ use wikala_chain::{VerifiedChain, nonce};
 use wikala_doors::client::Client;
 use wikala_witness::{AgentId, Dialect, Policy};
 
-use super::fake::{Fake, Say};
+use super::fake::{Fake, Say, frame, status};
 use super::{added, key};
 use crate::house::TestHouse;
 
@@ -142,6 +142,14 @@ async fn a_question_is_its_heads(state: &str) {
     assert_eq!((&told["taskId"], &told["contextId"]), (&json!("up"), &json!("ctx")));
     let bag = sent["params"]["metadata"].as_object().expect("a bag");
     assert_eq!(bag.keys().collect::<Vec<_>>(), ["actorChain"], "the run's own chain, and no proof");
+
+    // The callers' side of the talk is history too, before the agent tells its task anew.
+    fake.say("\"ask again\"", Say::Stream(vec![task(json!({ "state": state, "message": { "messageId": "q2" } }))]))
+        .say("\"fine\"", Say::Stream(vec![frame(status("COMPLETED"))]));
+    let opened = call(message("ask again", None), json!({})).await["result"]["task"].clone();
+    let answered = call(message("fine", opened["id"].as_str()), json!({})).await["result"]["task"].clone();
+    let history = answered["history"].as_array().expect("a list").iter();
+    assert_eq!(history.map(|one| one["messageId"].clone()).collect::<Vec<_>>(), ["q2", "fine"], "{answered}");
 
     // What it refers to is told by the agent's own names, and only what is the agent's.
     fake.say("\"refer\"", Say::Stream(vec![task(json!({ "state": "TASK_STATE_COMPLETED" }))]));

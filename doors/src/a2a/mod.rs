@@ -18,6 +18,7 @@ mod send;
 mod stream;
 mod task;
 mod tasks;
+mod told;
 mod words;
 
 use axum::Router;

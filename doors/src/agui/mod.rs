@@ -4,6 +4,7 @@
 mod answer;
 mod from_a2a;
 mod input;
+mod patch;
 mod picture;
 mod rows;
 mod stream;

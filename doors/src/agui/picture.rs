@@ -10,46 +10,12 @@ use serde_json::{Map, Value};
 use wikala_chain::json;
 use wikala_witness::{Dialect, ItemKind, Leg, RunId};
 
+use super::patch::Budget;
 use super::rows::{Rows, word};
 use crate::delivery::tool_message;
 
 /// The largest frame a client reads is 10 MiB: beyond this the events themselves are told.
 const SNAPSHOT: usize = 8 * 1024 * 1024;
-/// How many bytes of work patches may cost, all together: the state and its changes are the
-/// agent's choice.
-const WORK: u64 = 256 * 1024 * 1024;
-
-/// What patches may still cost.
-#[derive(Debug)]
-pub(super) struct Budget(u64);
-
-impl Budget {
-    /// Applies a JSON Patch (RFC 6902); whether it could be. A patch that does not fit
-    /// changes nothing, as in the clients. `None`: it costs too much to follow.
-    pub(super) fn patch(&mut self, target: &mut Value, patch: Option<&Value>) -> Option<bool> {
-        let Some(patch) = patch.and_then(|patch| serde_json::from_value::<json_patch::Patch>(patch.clone()).ok())
-        else {
-            return Some(false);
-        };
-        // A copy doubles what it copies: forty of them in one patch are a bomb.
-        if patch.iter().any(|operation| matches!(operation, json_patch::PatchOperation::Copy(_))) {
-            return None;
-        }
-        let work = (patch.len() as u64 + 1).saturating_mul(size(target));
-        self.0 = self.0.checked_sub(work)?;
-        Some(json_patch::patch(target, &patch).is_ok())
-    }
-}
-
-/// About how many bytes a value is.
-fn size(value: &Value) -> u64 {
-    match value {
-        Value::String(text) => text.len() as u64 + 16,
-        Value::Array(list) => list.iter().map(size).sum::<u64>() + 16,
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() as u64 + size(value)).sum::<u64>() + 16,
-        _ => 16,
-    }
-}
 
 /// What was begun and not ended, in the order begun.
 #[derive(Debug, Default)]
@@ -115,7 +81,7 @@ impl Picture {
             rows_changed: false,
             state: body["state"].take(),
             state_changed: false,
-            budget: Budget(WORK),
+            budget: Budget::default(),
             again: Vec::new(),
             begun: None,
             last: None,

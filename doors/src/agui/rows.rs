@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::picture::Budget;
+use super::patch::Budget;
 
 /// A message, and the results of the calls it makes, which stand right behind it.
 #[derive(Debug, Default)]

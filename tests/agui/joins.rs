@@ -75,8 +75,8 @@ fn story(old: bool) -> Vec<Value> {
         json!({ "type": "TOOL_CALL_START", "toolCallId": "c4", "toolCallName": "more", "parentMessageId": "new" }),
         json!({ "type": "TOOL_CALL_END", "toolCallId": "c4" }),
         json!({ "type": "TOOL_CALL_RESULT", "messageId": "r4", "toolCallId": "c4", "content": "4" }),
-        json!({ "type": "TEXT_MESSAGE_START", "messageId": "m3", "role": "assistant" }),
-        json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "m3", "delta": "three" }),
+        json!({ "type": "TEXT_MESSAGE_START", "messageId": "m3", "role": "assistant", "metadata": { "c": 0 } }),
+        json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "m3", "delta": "three", "metadata": { "c": 1 } }),
         json!({ "type": "TEXT_MESSAGE_END", "messageId": "m3" }),
         parsed(&asking(&["q1"])),
     ]);

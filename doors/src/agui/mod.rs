@@ -7,6 +7,8 @@ mod input;
 mod patch;
 mod picture;
 mod rows;
+#[cfg(test)]
+mod spoiled;
 mod stream;
 mod teller;
 pub mod words;

@@ -9,6 +9,7 @@ mod harness;
 mod house;
 mod interop;
 mod link;
+mod obligations;
 mod process;
 mod readme;
 mod record;

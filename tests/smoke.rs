@@ -33,6 +33,7 @@ async fn a_bound_run_pauses_is_answered_by_its_head_and_completes() {
         vouchers: None,
         addressed: None,
         client_run: None,
+        owing: None,
     };
     let opened = house.app.desk.ask(move |w, now| w.speak(now, said)).await.unwrap();
     let delivery = puppet.take().await;

@@ -37,6 +37,7 @@
 mod act;
 mod authority;
 mod consent;
+mod deed;
 mod delegation;
 mod error;
 mod moment;
@@ -46,6 +47,7 @@ mod proof;
 pub use act::{Act, Authorized, Cancel, Form, Resolve, SignedAct, Standing};
 pub use authority::AuthoritySet;
 pub use consent::{Consent, SignedConsent};
+pub use deed::{AuthorizedDeed, Deed, SignedDeed, StandingDeed, is_code};
 pub use delegation::{ActingFor, Certificate, SignedCertificate};
 pub use error::{ActError, CertError, PresenterError, ProofError};
 pub use moment::{Moment, WINDOW_S, is_fresh};

@@ -139,6 +139,49 @@ pub fn consent(witness: &PublicKey, name: &AgentName, upstream_url: &str) -> Pay
     Payload(format!("wikala-consent:{witness}:{name}:{url}"))
 }
 
+/// `wikala-obligation-create:{thread_id}:{request_digest}:{timestamp}`: the author of a
+/// request says "this demands an answer". `request` is the digest of the exact request.
+pub fn obligation_create(thread: &str, request: &Digest, at_s: u64) -> Payload {
+    Payload(format!("wikala-obligation-create:{thread}:{request}:{at_s}"))
+}
+
+/// `wikala-obligation-accept:{obligation_id}:{revision}:{timestamp}`: "I own this question".
+/// The revision is the one the signer saw: carried again later, it fits no more.
+pub fn obligation_accept(obligation: &str, revision: u64, at_s: u64) -> Payload {
+    Payload(format!("wikala-obligation-accept:{obligation}:{revision}:{at_s}"))
+}
+
+/// `wikala-obligation-decline:{obligation_id}:{revision}:{sha256hex(reason)}:{timestamp}`:
+/// "I do not take it". The reason is free text, so its digest is signed.
+pub fn obligation_decline(obligation: &str, revision: u64, reason: &str, at_s: u64) -> Payload {
+    let reason = Digest::of(reason.as_bytes());
+    Payload(format!("wikala-obligation-decline:{obligation}:{revision}:{reason}:{at_s}"))
+}
+
+/// `wikala-obligation-progress:{obligation_id}:{revision}:{to_state}:{reason_code}:{timestamp}`:
+/// "I stand there now". State and reason are codes, without colons.
+pub fn obligation_progress(obligation: &str, revision: u64, to: &str, reason: &str, at_s: u64) -> Payload {
+    Payload(format!("wikala-obligation-progress:{obligation}:{revision}:{to}:{reason}:{at_s}"))
+}
+
+/// `wikala-obligation-respond:{obligation_id}:{request_event_id}:{request_digest}:{response_digest}:{timestamp}`:
+/// "this is my answer to exactly that request".
+pub fn obligation_respond(obligation: &str, event: &str, request: &Digest, response: &Digest, at_s: u64) -> Payload {
+    Payload(format!("wikala-obligation-respond:{obligation}:{event}:{request}:{response}:{at_s}"))
+}
+
+/// `wikala-obligation-cancel:{obligation_id}:{revision}:{reason_code}:{timestamp}`: the
+/// requester says "no answer is owed any more".
+pub fn obligation_cancel(obligation: &str, revision: u64, reason: &str, at_s: u64) -> Payload {
+    Payload(format!("wikala-obligation-cancel:{obligation}:{revision}:{reason}:{at_s}"))
+}
+
+/// `wikala-mailbox-ack:{event_id}:{envelope_digest}:{timestamp}`: the recipient says "this is
+/// stored with me". Custody of a message, and no word on what it asks.
+pub fn mailbox_ack(event: &str, envelope: &Digest, at_s: u64) -> Payload {
+    Payload(format!("wikala-mailbox-ack:{event}:{envelope}:{at_s}"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -170,6 +213,19 @@ mod tests {
             (answer(RUN, &[], b"", 9), format!("wikala-answer:{RUN}:{empty}:{empty}:9")),
             (revoke_certificate(&d, 9), format!("wikala-revoke:certificate/{d}:9")),
             (revoke_authority(&p, 9), format!("wikala-revoke:authority/{p}:9")),
+            (obligation_create("thread_1", &d, 9), format!("wikala-obligation-create:thread_1:{d}:9")),
+            (obligation_accept("ob_1", 2, 9), "wikala-obligation-accept:ob_1:2:9".to_owned()),
+            (obligation_decline("ob_1", 2, "x", 9), format!("wikala-obligation-decline:ob_1:2:{d}:9")),
+            (
+                obligation_progress("ob_1", 2, "blocked", "r", 9),
+                "wikala-obligation-progress:ob_1:2:blocked:r:9".to_owned(),
+            ),
+            (
+                obligation_respond("ob_1", "msg_1", &d, &empty, 9),
+                format!("wikala-obligation-respond:ob_1:msg_1:{d}:{empty}:9"),
+            ),
+            (obligation_cancel("ob_1", 2, "r", 9), "wikala-obligation-cancel:ob_1:2:r:9".to_owned()),
+            (mailbox_ack("msg_1", &d, 9), format!("wikala-mailbox-ack:msg_1:{d}:9")),
             (
                 consent(&w, &name, "https://agent.example/"),
                 format!("wikala-consent:{w}:a:b \u{1f4e6}:{}", Digest::of(b"https://agent.example/")),

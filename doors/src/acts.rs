@@ -24,10 +24,14 @@ pub fn routes() -> Router<App> {
 }
 
 /// A body of ours: a closed set of members, so that a misspelt one is told.
-struct Body(RawObject);
+pub(crate) struct Body(RawObject);
 
 impl Body {
-    fn read(knock: &Knock, known: &[&str]) -> Result<Body, Problem> {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// `media-type`, `body-malformed`, `body-duplicate-key`.
+    pub(crate) fn read(knock: &Knock, known: &[&str]) -> Result<Body, Problem> {
         let text = knock.json()?;
         let members = RawObject::parse(if text.trim().is_empty() { "{}" } else { text })?;
         if let Some((name, _)) = members.iter().find(|(name, _)| !known.contains(name)) {
@@ -36,18 +40,20 @@ impl Body {
         Ok(Body(members))
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    /// A member's text; null is absent.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(RawValue::get).filter(|raw| *raw != "null")
     }
 
-    fn text(&self, name: &str) -> Result<Option<String>, Problem> {
+    /// A member that is a string.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Problem> {
         self.get(name)
             .map(|raw| strict::string(raw).ok_or_else(|| malformed(format!("{name}: not a string"))))
             .transpose()
     }
 }
 
-fn malformed(sentence: impl Into<String>) -> Problem {
+pub(crate) fn malformed(sentence: impl Into<String>) -> Problem {
     Problem::door(Door::BodyMalformed, sentence)
 }
 

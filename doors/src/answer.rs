@@ -49,6 +49,21 @@ codes! {
     ShuttingDown = "shutting-down",
     RouteUnknown = "route-unknown",
     MethodNotAllowed = "method-not-allowed",
+    UnknownField = "unknown-field",
+    ResponseRequiredMustBeTrue = "response-required-must-be-true",
+    DeadlineNotTimezoneAware = "deadline-not-timezone-aware",
+    SchemaPairIncomplete = "schema-pair-incomplete",
+    SchemaTooLarge = "schema-too-large",
+    SchemaInvalid = "schema-invalid",
+    SchemaExternalReference = "schema-external-reference",
+    SchemaDialect = "schema-dialect",
+    SchemaInPlaceCycle = "schema-in-place-cycle",
+    SchemaTooCostly = "schema-too-costly",
+    SchemaPatternRefused = "schema-pattern-refused",
+    DeclineReasonRequired = "decline-reason-required",
+    ReasonNotACode = "reason-not-a-code",
+    LimitOutOfRange = "limit-out-of-range",
+    UnknownState = "unknown-state",
 }
 
 /// A stable code, whoever coined it.
@@ -90,8 +105,15 @@ impl Code {
                 | Record::CertificateExpired
                 | Record::CertificateNotSigner
                 | Record::CertificateNotAccepted => StatusCode::UNAUTHORIZED,
-                Record::NotAnAuthority | Record::NotAMember => StatusCode::FORBIDDEN,
-                Record::AgentUnknown | Record::ThreadUnknown | Record::RunUnknown => StatusCode::NOT_FOUND,
+                Record::NotAnAuthority
+                | Record::NotAMember
+                | Record::RequesterNotAuthor
+                | Record::ExactResponsibleRequired
+                | Record::ExactRequesterRequired
+                | Record::ResponseBindingMismatch => StatusCode::FORBIDDEN,
+                Record::AgentUnknown | Record::ThreadUnknown | Record::RunUnknown | Record::ObligationUnavailable => {
+                    StatusCode::NOT_FOUND
+                }
                 Record::AlreadyAnswered
                 | Record::ActSpent
                 | Record::RunEnded
@@ -99,21 +121,54 @@ impl Code {
                 | Record::AnswerForm
                 | Record::FingerprintAmbiguous
                 | Record::DelegateRebound
-                | Record::CarrierTaken => StatusCode::CONFLICT,
+                | Record::CarrierTaken
+                | Record::ObligationRequiresBoundThread
+                | Record::IdempotencyConflict
+                | Record::MessageIdReused
+                | Record::RevisionConflict
+                | Record::IllegalTransition
+                | Record::DeclineAfterAcceptance
+                | Record::DeliveryFactMissing
+                | Record::ObligationTerminal
+                | Record::ResponseConflict
+                | Record::EnvelopeDigestMismatch => StatusCode::CONFLICT,
                 Record::AnswerIncomplete
                 | Record::AnswerUnknownAsk
                 | Record::AnswerDuplicate
                 | Record::AnswerSchema
                 | Record::RunInput
-                | Record::NoOpenAsk => StatusCode::UNPROCESSABLE_ENTITY,
+                | Record::NoOpenAsk
+                | Record::ResponsibleNotRecipient
+                | Record::SelfObligation
+                | Record::DeadlineNotFuture
+                | Record::StateNotAssertable
+                | Record::ResponseSchemaIdRequired
+                | Record::ResponseSchemaViolation
+                | Record::ResponseTooCostly => StatusCode::UNPROCESSABLE_ENTITY,
                 Record::ChainTooLong | Record::RegistrationMalformed => StatusCode::BAD_REQUEST,
                 Record::QueueFull => StatusCode::TOO_MANY_REQUESTS,
                 Record::AgentOffline => StatusCode::SERVICE_UNAVAILABLE,
             },
             Code::Door(door) => match door {
-                Door::BodyMalformed | Door::BodyDuplicateKey | Door::ProofMalformed | Door::CertificateMalformed => {
-                    StatusCode::BAD_REQUEST
-                }
+                Door::BodyMalformed
+                | Door::BodyDuplicateKey
+                | Door::ProofMalformed
+                | Door::CertificateMalformed
+                | Door::LimitOutOfRange
+                | Door::UnknownState => StatusCode::BAD_REQUEST,
+                Door::UnknownField
+                | Door::ResponseRequiredMustBeTrue
+                | Door::DeadlineNotTimezoneAware
+                | Door::SchemaPairIncomplete
+                | Door::SchemaTooLarge
+                | Door::SchemaInvalid
+                | Door::SchemaExternalReference
+                | Door::SchemaDialect
+                | Door::SchemaInPlaceCycle
+                | Door::SchemaTooCostly
+                | Door::SchemaPatternRefused
+                | Door::DeclineReasonRequired
+                | Door::ReasonNotACode => StatusCode::UNPROCESSABLE_ENTITY,
                 Door::ActSignature | Door::CertificateSignature => StatusCode::UNAUTHORIZED,
                 Door::NotAdmitted => StatusCode::FORBIDDEN,
                 Door::RouteUnknown => StatusCode::NOT_FOUND,

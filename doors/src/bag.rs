@@ -5,9 +5,11 @@
 use serde_json::value::RawValue;
 use wikala_certs::{Cancel, Certificate, Proof, Resolve, SignedAct, SignedCertificate, SignedPresenter};
 use wikala_chain::{Chain, Digest, PrefixCache, PublicKey, RawObject, VerifiedChain, json};
+use wikala_witness::obligation::{Demanded, Owed};
 use wikala_witness::{AgentId, Caller, Consented, Delivery, Presenting, RunView};
 
 use crate::answer::{Door, Problem};
+use crate::obligations;
 use crate::presenter::HttpSigner;
 
 /// Where the witness's own words stand on A2A.
@@ -241,6 +243,7 @@ pub fn without_bag(text: &str) -> Option<String> {
 #[must_use]
 pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
     let addressed = delivery.addressed.as_deref().map(json::quote);
+    let owed = delivery.owed.as_ref().map(demanded);
     let ours = [
         ("actorChain", delivery.chain.as_deref()),
         ("delegation", delivery.delegation.as_deref()),
@@ -248,14 +251,38 @@ pub fn delivered(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
         ("addressedRunId", addressed.as_deref()),
     ];
     let callers = callers.map(str::trim).filter(|raw| *raw != "null");
-    if callers.is_none() && ours.iter().all(|(_, value)| value.is_none()) {
+    if callers.is_none() && owed.is_none() && ours.iter().all(|(_, value)| value.is_none()) {
         return None;
     }
     let mut edits: Vec<(&str, Option<&str>)> = ours.to_vec();
+    // Where nothing was demanded of it, what a caller says under that name is its own word.
+    edits.extend(owed.as_deref().map(|owed| (obligations::EXTENSION, Some(owed))));
     let gone = RESERVED.iter().chain(&OURS).filter(|name| !ours.iter().any(|(known, _)| known == *name));
     edits.extend(gone.map(|name| (*name, None)));
     // What is no object carries no bag, and has no place for one.
     json::edit(callers.unwrap_or("{}"), &edits).ok().or_else(|| callers.map(str::to_owned))
+}
+
+/// What an agent must know to answer what it owes, JSON text: the binding that its response
+/// repeats, and the spec as it was signed.
+fn demanded(demanded: &Demanded) -> String {
+    let mut words = stands(&demanded.owed);
+    let payload: serde_json::Value = serde_json::from_str(&demanded.payload).unwrap_or_default();
+    words["obligation"] = payload["obligation"].clone();
+    words.to_string()
+}
+
+/// An obligation as it stands, for who reads its task.
+#[must_use]
+pub fn stands(owed: &Owed) -> serde_json::Value {
+    let mut words = serde_json::json!({
+        "v": 1, "obligation_id": owed.id.as_str(), "state": owed.state.as_str(), "revision": owed.revision,
+        "request_event_id": owed.event.as_str(), "request_digest": owed.request.to_hex(),
+    });
+    if owed.duplicate {
+        words["duplicate"] = true.into();
+    }
+    words
 }
 
 /// The witness's own words about a run, for A2A `metadata[URN]` and AG-UI

@@ -19,7 +19,7 @@ use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use crate::answer::{Door, Problem};
 use crate::house::App;
-use crate::{a2a, acts, agui, link, reads};
+use crate::{a2a, acts, agui, link, obligations, reads};
 
 /// Connections open at once; one more waits in the kernel's queue.
 const CONNECTIONS: usize = 1024;
@@ -42,6 +42,7 @@ pub fn router(app: App) -> Router {
     Router::new()
         .merge(reads::routes())
         .merge(acts::routes())
+        .merge(obligations::routes())
         .merge(agui::routes())
         // Before the layer: one set after it would answer browsers' preflights with 405.
         .method_not_allowed_fallback(another_method)

@@ -26,6 +26,7 @@ pub mod http;
 pub mod limits;
 pub mod link;
 pub mod messages;
+pub mod obligations;
 pub mod presenter;
 pub mod provider;
 pub mod readers;

@@ -156,7 +156,7 @@ async fn the_card_is_the_witness_s_own_and_is_cached() {
         assert!(!card.to_string().contains("evil") && card.get("protocol_version").is_none(), "{card}");
         assert_eq!(card["capabilities"]["pushNotifications"], false);
         assert_eq!(card["capabilities"]["extensions"][0]["params"]["witnessKey"], house.app.public_key().to_hex());
-        assert_eq!(card["capabilities"]["extensions"][1]["uri"], wikala_doors::a2a::EXTENSION_INTERJECTION);
+        assert_eq!(card["capabilities"]["extensions"][2]["uri"], wikala_doors::a2a::EXTENSION_INTERJECTION);
         assert!(card.get("url").is_none() && card["skills"][0]["id"] == "s");
         assert_eq!(card["signatures"].as_array().map(Vec::len), Some(1), "ours, and not the provider's");
         let tag = headers["etag"].to_str().unwrap().to_owned();

@@ -235,7 +235,7 @@ async fn an_agent_that_demands_an_extension_answers_only_those_who_activate_it()
     scene.house.app.desk.ask(move |w, now| w.register(now, link, &roster, None)).await.expect("registered");
     let card = scene.get("/.well-known/agent-card.json").await.json();
     let listed = card["capabilities"]["extensions"].as_array().expect("a list").clone();
-    assert_eq!((listed.len(), &listed[1]["uri"], listed[0].get("required")), (2, &json!(uri), None));
+    assert_eq!((listed.len(), &listed[2]["uri"], listed[0].get("required")), (3, &json!(uri), None));
 
     let body = at_once(message("x", json!({}), json!({})));
     let no = scene.post("/message:send", &body).await;

@@ -374,6 +374,7 @@ pub fn utterance(to: &AgentId, place: Place, caller: Caller) -> Utterance {
         vouchers: None,
         addressed: None,
         client_run: None,
+        owing: None,
     }
 }
 

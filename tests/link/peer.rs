@@ -199,6 +199,7 @@ pub async fn speak_at(house: &TestHouse, key: &SigningKey, name: &str, place: Pl
         vouchers: None,
         addressed: None,
         client_run: None,
+        owing: None,
     };
     let opened = house.app.desk.ask(move |w, now| w.speak(now, said)).await.expect("spoken");
     (opened.run, opened.thread)

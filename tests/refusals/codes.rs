@@ -26,6 +26,9 @@ const EVERYWHERE: Met = [HERE, HERE, HERE];
 const CHAINS: Met = [HERE, HERE, Some("none of our routes takes a chain")];
 const SPEAKING: Met = [HERE, HERE, Some("nothing is said to an agent on our routes")];
 
+const ACTS: Option<&str> = Some("acts on obligations and their reads have routes of their own");
+const OURS: Met = [ACTS, ACTS, HERE];
+
 /// Where a code is met: A2A's second binding has every door of its first.
 pub fn met(code: Code) -> [Option<&'static str>; 4] {
     let [a2a, agui, ours] = named(code);
@@ -81,6 +84,28 @@ fn record(code: Record) -> Met {
         Record::RunIdReused => {
             [Some("its callers give runs no ids"), HERE, Some("nothing is said to an agent on our routes")]
         }
+        Record::ObligationRequiresBoundThread
+        | Record::RequesterNotAuthor
+        | Record::ResponsibleNotRecipient
+        | Record::SelfObligation
+        | Record::DeadlineNotFuture
+        | Record::IdempotencyConflict
+        | Record::MessageIdReused => EVERYWHERE,
+        Record::ObligationUnavailable
+        | Record::ExactResponsibleRequired
+        | Record::ExactRequesterRequired
+        | Record::RevisionConflict
+        | Record::IllegalTransition
+        | Record::StateNotAssertable
+        | Record::DeclineAfterAcceptance
+        | Record::DeliveryFactMissing
+        | Record::ResponseBindingMismatch
+        | Record::ResponseSchemaIdRequired
+        | Record::ResponseSchemaViolation
+        | Record::ResponseTooCostly
+        | Record::ObligationTerminal
+        | Record::ResponseConflict
+        | Record::EnvelopeDigestMismatch => OURS,
         Record::RegistrationMalformed | Record::CarrierTaken => {
             const LINK: Option<&str> = Some("said to a provider on its link, see tests/link/handshake.rs");
             [LINK, LINK, LINK]
@@ -102,7 +127,19 @@ fn door(code: Door) -> Met {
         | Door::CannotRecord
         | Door::ShuttingDown
         | Door::RouteUnknown
-        | Door::MethodNotAllowed => EVERYWHERE,
+        | Door::MethodNotAllowed
+        | Door::UnknownField
+        | Door::ResponseRequiredMustBeTrue
+        | Door::DeadlineNotTimezoneAware
+        | Door::SchemaPairIncomplete
+        | Door::SchemaTooLarge
+        | Door::SchemaInvalid
+        | Door::SchemaExternalReference
+        | Door::SchemaDialect
+        | Door::SchemaInPlaceCycle
+        | Door::SchemaTooCostly
+        | Door::SchemaPatternRefused => EVERYWHERE,
+        Door::DeclineReasonRequired | Door::ReasonNotACode | Door::LimitOutOfRange | Door::UnknownState => OURS,
         Door::NotAdmitted => {
             const CALLERS: Option<&str> = Some("providers are admitted, callers need not be");
             [CALLERS, CALLERS, HERE]

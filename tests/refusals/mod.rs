@@ -6,6 +6,7 @@ mod acts;
 mod bodies;
 mod codes;
 mod limits;
+mod obligations;
 mod policies;
 mod presenters;
 mod stage;
@@ -34,6 +35,8 @@ async fn every_code_at_every_door_it_has_and_nothing_on_record_moves() {
     limits::admission(&mut table).await;
     limits::a_record_that_does_not_take_it(&mut table).await;
     limits::a_closing_house(&mut table).await;
+    obligations::demands(&mut table).await;
+    obligations::routes(&mut table).await;
     policies::bound_answers(&mut table).await;
     policies::optional_presenters(&mut table).await;
     policies::reads_by_parties(&mut table).await;

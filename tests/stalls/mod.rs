@@ -93,6 +93,7 @@ impl Scene {
             vouchers: None,
             addressed: None,
             client_run: None,
+            owing: None,
         };
         self.house.app.desk.ask(move |w, now| w.speak(now, said)).await.expect("spoken").run
     }

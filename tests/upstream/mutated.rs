@@ -144,6 +144,7 @@ fn an_ag_ui_body_is_delivered_with_its_ids_patched_alone() {
             continue;
         }
         let delivery = Delivery {
+            owed: None,
             run: RunId::parse(RUN).expect("a run"),
             thread: ThreadId::parse(THREAD).expect("a thread"),
             agent: AgentId { provider: key(1).public(), name: AgentName::new("a").expect("a name") },

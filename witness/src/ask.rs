@@ -144,6 +144,7 @@ impl Witness {
         };
         let noted = self.note(&run.id, Entry::Mark(mark), now)?;
         self.store.set_continued(&run.id, noted.seq)?;
+        self.run_resumed(now, &run.id)?;
         self.offer_ready(now, agent.id.provider)?;
         Ok(Answered { run: run.id, thread: run.thread, replayed: false, after: noted.seq - 1 })
     }

@@ -7,7 +7,8 @@ use wikala_chain::{PublicKey, Target, VerifiedChain};
 use crate::caller::Standing;
 use crate::entry::{Entry, Mark, Why};
 use crate::ids::{RunId, ThreadId};
-use crate::model::{AgentId, Leg, Lineage, Place, Status, Utterance};
+use crate::model::{AgentId, Caller, Leg, Lineage, Place, Presenting, Status, Utterance};
+use crate::obligation::Owed;
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
 use crate::store::agents::AgentRow;
@@ -27,6 +28,8 @@ pub struct Opened {
     pub thread: ThreadId,
     /// The same client sent the same body before: this is that run.
     pub joined: bool,
+    /// The obligation it made, or made before.
+    pub owed: Option<Owed>,
 }
 
 impl Witness {
@@ -53,14 +56,32 @@ impl Witness {
     /// input, queue (wire.md, Signed strings: one order of checks everywhere).
     pub fn speak(&mut self, now: Moment, said: Utterance) -> Result<Opened, No> {
         let agent = self.known_agent(&said.agent)?;
-        let Utterance { agent: address, place, caller, words, extensions, lineage, vouchers, addressed, client_run } =
-            said;
+        let Utterance {
+            agent: address,
+            place,
+            caller,
+            words,
+            extensions,
+            lineage,
+            vouchers,
+            addressed,
+            client_run,
+            owing,
+        } = said;
         let chain = caller.chain.clone();
         let delegation = caller.certificate.as_ref().map(|c| c.certificate.raw().to_owned());
         // Unknown threads are told before anything else: the target comes first.
         if let Place::Thread(id) = &place {
             self.thread_of(id, &agent)?;
         }
+        // A create act of the last hop's key proves who sends this, as a presenter would:
+        // replayed, it is the same request and opens nothing.
+        let caller = match (&owing, &caller.presenter, &chain) {
+            (Some(owing), Presenting::Nobody, Some(chain)) if chain.presenter().0 == owing.deed.signer() => {
+                Caller { presenter: Presenting::Vouched(owing.deed.signer()), ..caller }
+            }
+            _ => caller,
+        };
         let mut who = self.stand(now, &address, caller)?;
         let (thread, alias) = self.place(&place, &agent, &who)?;
         if let Some(thread) = &thread
@@ -68,12 +89,21 @@ impl Witness {
         {
             return Err(not_a_member(thread, &who));
         }
+        if let (Some(thread), Some(owing)) = (&thread, &owing)
+            && let Some((run, owed)) = self.asked_before(thread, who.presenter, owing)?
+        {
+            return Ok(Opened { run, thread: thread.id.clone(), joined: true, owed: Some(owed) });
+        }
         self.spend_presenter(now, &mut who)?;
+        let demand = match owing {
+            None => None,
+            Some(owing) => Some(self.demand(now, thread.as_ref(), &who, address.provider, owing)?),
+        };
         if let (Some(thread), Some((client_id, digest))) = (&thread, &client_run)
             && let Some(known) = self.store.client_run(&thread.id, client_id)?
         {
             if known.body_digest == Some(*digest) {
-                return Ok(Opened { run: known.id, thread: known.thread, joined: true });
+                return Ok(Opened { run: known.id, thread: known.thread, joined: true, owed: None });
             }
             return Err(Refusal::new(
                 Code::RunIdReused,
@@ -167,12 +197,19 @@ impl Witness {
         {
             self.store.insert_flag(&id, DISPATCH_HOP_MISSING)?;
         }
+        let owed = match demand {
+            None => None,
+            Some(demand) => {
+                let tip = dispatched.as_ref().map(VerifiedChain::tip);
+                Some(self.owe(now, &thread_id, &id, tip, demand)?)
+            }
+        };
         if self.is_online(&agent, now) {
             self.offer_ready(now, address.provider)?;
         } else {
             self.end_run(now, &id, Status::Failed, Some(Why::Ours("agent_offline")), false)?;
         }
-        Ok(Opened { run: id, thread: thread_id, joined: false })
+        Ok(Opened { run: id, thread: thread_id, joined: false, owed })
     }
 
     pub(crate) fn known_agent(&self, id: &AgentId) -> Result<AgentRow, No> {

@@ -40,6 +40,7 @@ macro_rules! id {
 
 id!(RunId, "run_", "A run: one piece of work handed to one agent.");
 id!(ThreadId, "thread_", "A thread: the conversation that runs belong to.");
+id!(EventId, "msg_", "An accepted message that an obligation can be bound to.");
 
 /// Mints ids: 4 bytes of time, so that new rows land at the end of their index,
 /// then 8 random bytes, so that nobody guesses one.
@@ -63,6 +64,10 @@ impl Mint {
 
     pub(crate) fn thread(&mut self, now: Moment) -> ThreadId {
         ThreadId(format!("thread_{}", self.tail(now)))
+    }
+
+    pub(crate) fn event(&mut self, now: Moment) -> EventId {
+        EventId(format!("msg_{}", self.tail(now)))
     }
 
     fn tail(&mut self, now: Moment) -> String {

@@ -10,6 +10,7 @@
 //! | [`Witness::open_thread`], [`Witness::speak`] | a caller: a thread, an utterance in it | `dispatch` |
 //! | [`Witness::answer`] | an authority: the answer a paused run waits for | `ask` |
 //! | [`Witness::stop`] | an authority: stop this run | `stop` |
+//! | [`Witness::act_on_obligation`], [`Witness::respond`], [`Witness::reconcile`] … | a party: what is owed | `obligation` |
 //! | [`Witness::record_certificate`] | a delegate: I act for that key | `caller` |
 //! | [`Witness::attach`], [`Witness::register`], [`Witness::detach`] … | a provider's link | `link` |
 //! | [`Witness::add_upstream`], [`Witness::attach_upstream`] … | the operator, and our own client | `upstream` |
@@ -33,6 +34,7 @@ mod ids;
 mod lineage;
 mod link;
 mod model;
+pub mod obligation;
 mod queue;
 mod read;
 mod refusal;
@@ -54,7 +56,7 @@ use wikala_chain::{PublicKey, SigningKey};
 pub use ask::Answered;
 pub use dispatch::Opened;
 pub use entry::{Entry, Mark, PublicKeyText, Recorded};
-pub use ids::{RunId, ThreadId};
+pub use ids::{EventId, RunId, ThreadId};
 pub use lineage::{Onward, TreeNode};
 pub use link::{Holding, Resumed};
 pub use model::*;

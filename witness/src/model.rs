@@ -138,6 +138,8 @@ pub struct Utterance {
     pub addressed: Option<String>,
     /// The client's own run id and the digest of its body, for joining again.
     pub client_run: Option<(String, Digest)>,
+    /// The answer it demands.
+    pub owing: Option<crate::obligation::Owing>,
 }
 
 /// One item of an ask, as answered.
@@ -347,6 +349,8 @@ pub struct Leg {
 /// A run as it is handed to its agent: stored == delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
+    /// What it is to answer, where an answer is owed.
+    pub owed: Option<crate::obligation::Demanded>,
     /// The run.
     pub run: RunId,
     /// Its thread.

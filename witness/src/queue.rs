@@ -6,6 +6,7 @@ use wikala_chain::PublicKey;
 use crate::entry::Why;
 use crate::ids::RunId;
 use crate::model::{Delivery, Effect, LinkId, Status};
+use crate::obligation::{DeliveryFact, Demanded, owed};
 use crate::refusal::No;
 use crate::store::agents::{AgentRow, Strike};
 use crate::store::runs::RunRow;
@@ -30,6 +31,7 @@ impl Witness {
                 self.strike(now, &agent, Strike::NeverAnswered)?;
             }
         }
+        self.expire_due(now)?;
         for run in self.store.ended_leases(now)? {
             self.lease_ran_out(now, &run)?;
         }
@@ -112,6 +114,7 @@ impl Witness {
             if !self.store.offer(&run.id, link, now)? {
                 return Ok(());
             }
+            self.run_fact(now, &run.id, DeliveryFact::Dispatched, &format!("offered on link {}", link.0))?;
             let delivery = Box::new(self.delivery(&run.id)?);
             self.outbox.push(Effect::Offer { link, delivery });
         }
@@ -127,7 +130,15 @@ impl Witness {
         let run = self.store.run(id)?.ok_or(crate::Fault::Corrupt("run"))?;
         let agent = self.store.agent_row(run.agent)?.ok_or(crate::Fault::Corrupt("run.agent"))?;
         let leg = self.store.legs(id)?.pop().ok_or(crate::Fault::Corrupt("leg"))?;
+        let owed = match self.store.obligation_of_run(id)? {
+            None => None,
+            Some(row) => {
+                let event = self.store.event(&row.event)?.ok_or(crate::Fault::Corrupt("obligation.event"))?;
+                Some(Demanded { owed: owed(&row), payload: event.payload })
+            }
+        };
         Ok(Delivery {
+            owed,
             run: run.id,
             thread: run.thread,
             agent: agent.id,

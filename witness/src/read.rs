@@ -94,6 +94,7 @@ impl Reader {
         }
         let head = thread.head.or(row.head);
         Ok(RunView {
+            owed: self.store.obligation_of_run(id)?.as_ref().map(crate::obligation::owed),
             insider,
             flags: self.store.flags(id)?,
             cancel_requested_by: self
@@ -142,6 +143,16 @@ impl Reader {
             born: row.birth.is_some(),
             runs,
         })
+    }
+
+    /// Whose thread it is, whoever asks: for a door that takes a message for it.
+    ///
+    /// # Errors
+    /// `thread-unknown`.
+    pub fn agent_of_thread(&self, id: &ThreadId) -> Result<AgentId, No> {
+        let unknown = || Refusal::new(Code::ThreadUnknown, format!("thread: {id} is not known here"));
+        let row = self.store.thread(id)?.ok_or_else(unknown)?;
+        Ok(self.store.agent_row(row.agent)?.ok_or(Fault::Corrupt("thread.agent"))?.id)
     }
 
     /// Entries of a run after a sequence number, at most `limit`; fewer where they are large.

@@ -9,6 +9,7 @@ use wikala_chain::Digest;
 use crate::entry::{Entry, Mark, Why};
 use crate::ids::RunId;
 use crate::model::{Effect, Fact, ItemKind, LinkId, Question, Status, Verdict, Words};
+use crate::obligation::DeliveryFact;
 use crate::refusal::{Code, No, Refusal};
 use crate::schema;
 use crate::store::agents::{AgentRow, Strike};
@@ -40,6 +41,7 @@ impl Witness {
                     return Ok(false);
                 }
                 self.note(id, Entry::Mark(Mark::Claimed), now)?;
+                self.run_fact(now, id, DeliveryFact::Committed, &format!("offer accepted on link {}", link.0))?;
                 if run.cancel_requested {
                     self.outbox.push(Effect::AskToStop { link, run: id.clone() });
                 }
@@ -62,6 +64,7 @@ impl Witness {
                 if !self.store.requeue(id, link, 0, now)? {
                     return Ok(false);
                 }
+                self.run_blocked(now, id, &format!("offer refused: {reason}"))?;
                 if run.cancel_requested {
                     self.end_run(now, id, Status::Cancelled, None, false)?;
                 } else {
@@ -119,7 +122,8 @@ impl Witness {
                 .map(|()| Heard::Recorded);
         }
         match fact {
-            Fact::Started | Fact::Said => {}
+            Fact::Started => self.run_fact(now, id, DeliveryFact::Read, "the run began")?,
+            Fact::Said => {}
             Fact::CallOpened(call) => {
                 self.store.announce_call(id, &call, noted.seq)?;
                 // Announced one by one, calls have no other bound; nobody could answer so many.
@@ -216,7 +220,7 @@ impl Witness {
             self.store.set_continued(&run.id, noted.seq)?;
         }
         self.store.settle_all_calls(&run.id)?;
-        Ok(())
+        self.run_resumed(now, &run.id)
     }
 
     fn provider_failed(&mut self, now: Moment, run: &RunRow, reason: &str) -> Result<(), No> {
@@ -257,7 +261,7 @@ impl Witness {
         self.store.insert_ask(&run.id, ordinal, set, Digest::of(question.as_bytes()), &items, now)?;
         let asks = items.into_iter().map(|item| item.id).collect();
         self.note(&run.id, Entry::Mark(Mark::Paused { ordinal, asks }), now)?;
-        Ok(())
+        self.run_paused(now, &run.id)
     }
 
     /// Ends a run: the guard first, then the terminal entry every subscriber gets.
@@ -272,6 +276,10 @@ impl Witness {
         if !self.store.end(id, status, reason, now)? {
             return Err(Refusal::new(Code::RunEnded, format!("run: {id} has ended before")).into());
         }
+        if let Some(Why::Ours(why)) = reason {
+            self.run_blocked(now, id, why)?;
+        }
+        self.run_resumed(now, id)?;
         if let Some(ask) = self.store.newest_ask(id)? {
             self.store.close_ask(id, ask.ordinal, ClosedAs::Failed, Closer::default(), now)?;
         }

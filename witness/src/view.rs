@@ -11,6 +11,8 @@ use crate::store::agents::Counters;
 /// A run as it may be shown.
 #[derive(Debug, Clone)]
 pub struct RunView {
+    /// What it was opened to answer, as it stands.
+    pub owed: Option<crate::obligation::Owed>,
     /// Its id.
     pub run: RunId,
     /// Its thread.

@@ -14,6 +14,7 @@ use crate::answer::{A2a, Method};
 use crate::bag::URN;
 use crate::door::{Knock, agent};
 use crate::house::App;
+use crate::obligations;
 
 /// The version this door speaks.
 const VERSION: &str = "1.0";
@@ -22,7 +23,7 @@ pub(super) const VERSION_HEADER: &str = "a2a-version";
 /// The header that names extensions, and its name before 1.0.
 const EXTENSION_HEADERS: [&str; 2] = ["a2a-extensions", "x-a2a-extensions"];
 /// Extensions whose words this door understands.
-const EXTENSIONS: [&str; 2] = [URN, EXTENSION_INTERJECTION];
+const EXTENSIONS: [&str; 3] = [URN, EXTENSION_INTERJECTION, obligations::EXTENSION];
 
 /// How an answer is written.
 #[derive(Debug, Clone)]
@@ -138,6 +139,11 @@ impl Call {
                 format!("extension: this agent requires {uri}, name it in A2A-Extensions"),
             )),
         }
+    }
+
+    /// Its sender activated this extension.
+    pub(super) fn speaks(&self, extension: &str) -> bool {
+        asked(&self.knock.headers).iter().any(|uri| uri == extension)
     }
 
     /// The extensions asked for that the agent declares: it is told them.

@@ -18,6 +18,7 @@ use crate::answer::Problem;
 use crate::bag::URN;
 use crate::door::{Route, agent};
 use crate::house::App;
+use crate::obligations;
 
 /// The reference's extension for interjections.
 pub const EXTENSION_INTERJECTION: &str = "https://github.com/hukaichun/funduq/ext/interjection/v1";
@@ -125,6 +126,12 @@ fn words(app: &App, view: &AgentView) -> Value {
                         to their head, and lets only an authority answer or stop a task.",
         "params": params(app, view),
     })];
+    extensions.push(json!({
+        "uri": obligations::EXTENSION,
+        "description": "A message can demand an answer from the agent's provider; the witness tracks whether it was \
+                        given, and only a typed response closes it.",
+        "params": { "schema_max_bytes": wikala_witness::schema::SCHEMA_BYTES },
+    }));
     if registration["takesInterjections"] == true {
         extensions.push(json!({
             "uri": EXTENSION_INTERJECTION,

@@ -1,7 +1,10 @@
 //! SendMessage: a message becomes a run, or the answer a run waits for.
 
 use wikala_chain::PublicKey;
-use wikala_witness::{AgentView, Answer, Caller, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words};
+use wikala_witness::obligation::Owing;
+use wikala_witness::{
+    AgentView, Answer, Caller, Code, Dialect, Lane, Lineage, No, Place, RunId, ThreadId, Utterance, Words,
+};
 
 use super::call::{Call, Said, no_push};
 use super::draft::{Draft, Told};
@@ -13,6 +16,8 @@ use crate::answer::{Door, Problem};
 use crate::bag::Bag;
 use crate::fanout::Tail;
 use crate::house::App;
+use crate::obligations::spec::{self, Asked};
+use crate::obligations::{self, actions};
 
 /// What a message came to: a run, and where its part of the record begins.
 pub(super) struct Entered {
@@ -136,6 +141,7 @@ async fn speak(
         call.knock.anonymous_run(&call.app)?;
     }
     let caller = bag.caller(&call.app.public_key(), &call.agent, signer, vouched)?;
+    let owing = demanded(call, &message).await?;
     let said = Utterance {
         agent: call.agent.clone(),
         place,
@@ -146,8 +152,30 @@ async fn speak(
         vouchers: bag.vouchers.take(),
         addressed: bag.addressed.take().or(message.addressed),
         client_run: None,
+        owing,
     };
-    Ok(call.app.desk.ask(move |witness, now| witness.speak(now, said)).await?)
+    let opened = call.app.desk.ask(move |witness, now| witness.speak(now, said)).await?;
+    if let Some(owed) = &opened.owed {
+        actions::read_back(&call.app, owed).await?;
+    }
+    Ok(opened)
+}
+
+/// The answer a message demands, if its sender activated the extension: without that it is
+/// the sender's own word, and passed on as it came.
+async fn demanded(call: &Call, message: &Message) -> Result<Option<Owing>, Refused> {
+    let Some(extension) = message.obligation.as_deref().filter(|_| call.speaks(obligations::EXTENSION)) else {
+        return Ok(None);
+    };
+    let thread = message.context.as_deref().and_then(ThreadId::parse).ok_or_else(|| {
+        Problem::record(
+            Code::ObligationRequiresBoundThread,
+            "obligation: its thread's id is signed, open one with POST /threads and send it as contextId",
+        )
+    })?;
+    let role = if message.by_user { "ROLE_USER" } else { "ROLE_AGENT" };
+    let asked = Asked { thread: &thread, kind: "post", message_id: &message.id, role, parts: &message.parts };
+    Ok(Some(spec::read(extension, asked).await?))
 }
 
 async fn answer(

@@ -10,6 +10,7 @@ use super::draft::{Draft, Line, State, Told};
 use super::heard::{Kind, kind};
 use super::relayed::{self, Ids};
 use crate::bag::{self, URN};
+use crate::obligations;
 
 /// Who asked to stop waits for the provider: A2A has no state for that.
 pub(super) const CANCEL_REQUESTED: &str = "funduq/cancelRequested";
@@ -172,6 +173,7 @@ fn notes(draft: &Draft, sheet: &Sheet) -> Vec<(&'static str, String)> {
     // As of the entry heard last, not as of the moment of reading: a replay says the same.
     words["asks"] = draft.open.iter().flat_map(|(_, asks)| asks.iter().map(String::as_str)).collect();
     let mut notes = vec![(URN, words.to_string())];
+    notes.extend(sheet.view.owed.as_ref().map(|owed| (obligations::EXTENSION, bag::stands(owed).to_string())));
     let asked = draft.open.as_ref().filter(|_| !draft.relays());
     if let Some(ask) = asked.and_then(|(ordinal, _)| ask(*ordinal, sheet)) {
         let of = |kind: ItemKind| ask.items.iter().filter(move |item| item.kind == kind);

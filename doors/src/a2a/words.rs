@@ -7,6 +7,7 @@ use wikala_witness::{ItemKind, Reply, ReplyItem};
 use super::fields::Fields;
 use super::refused::Refused;
 use crate::bag::REFERENCE_ADDRESSED;
+use crate::obligations;
 
 /// A message as sent.
 #[derive(Debug)]
@@ -19,16 +20,20 @@ pub(super) struct Message {
     pub(super) reference: Option<String>,
     /// The live run it wants to join, where the reference's clients put it.
     pub(super) addressed: Option<String>,
+    /// Its own id.
+    pub(super) id: String,
+    /// What it demands, JSON text of `metadata[urn:wikala:obligation:1]`.
+    pub(super) obligation: Option<String>,
     /// It speaks for the user, not for an agent.
     pub(super) by_user: bool,
-    parts: String,
+    pub(super) parts: String,
 }
 
 impl Message {
     /// Reads `params.message`.
     pub(super) fn read(params: &Fields) -> Result<Message, Refused> {
         let fields = params.inner("message")?.ok_or_else(|| params.wrong("message", "required"))?;
-        fields.required("messageId")?;
+        let id = fields.required("messageId")?;
         let by_user = match fields.raw("role") {
             Some("\"ROLE_USER\"" | "1") => true,
             Some("\"ROLE_AGENT\"" | "2") => false,
@@ -56,7 +61,11 @@ impl Message {
         let addressed = fields.raw("metadata").and_then(|raw| RawObject::parse(raw).ok()).and_then(|metadata| {
             [REFERENCE_ADDRESSED, "addressedRunId"].iter().find_map(|name| json::string(metadata.get(name)?.get()))
         });
+        let obligation = fields.raw("metadata").and_then(|raw| RawObject::parse(raw).ok());
+        let obligation = obligation.and_then(|metadata| Some(metadata.get(obligations::EXTENSION)?.get().to_owned()));
         Ok(Message {
+            id,
+            obligation,
             task: fields.text("taskId")?,
             context: fields.text("contextId")?,
             reference,

@@ -7,6 +7,7 @@ use wikala_witness::{ItemKind, Reply, ReplyItem};
 
 use crate::answer::{Door, Problem};
 use crate::bag;
+use crate::obligations;
 
 /// The longest id a client may give a thread or a run, bytes. They are stored and sent back.
 const ID: usize = 256;
@@ -36,6 +37,10 @@ pub(super) struct Input {
     pub(super) resume: Option<Content>,
     /// `forwardedProps.command.resume`, JSON text.
     pub(super) command: Option<String>,
+    /// What it demands, JSON text of `forwardedProps[urn:wikala:obligation:1]`.
+    pub(super) obligation: Option<String>,
+    /// The newest message of the user's: its id, and its content as JSON text.
+    pub(super) newest: Option<(String, String)>,
     /// `tool` messages: call id and content, JSON text. The newest one of a call counts.
     results: Vec<(String, String)>,
 }
@@ -123,6 +128,9 @@ impl Input {
             digest: body_digest(&body),
             resume: None,
             command: command(present(&body, "forwardedProps")),
+            obligation: present(&body, "forwardedProps")
+                .and_then(|props| Some(RawObject::parse(props).ok()?.get(obligations::EXTENSION)?.get().to_owned())),
+            newest: messages.iter().rev().find_map(newest),
             results: messages.iter().filter_map(result).collect(),
         };
         if let Some(entries) = objects(&body, "resume")? {
@@ -158,6 +166,12 @@ impl Input {
         }
         content
     }
+}
+
+fn newest(message: &RawObject) -> Option<(String, String)> {
+    let member = |name: &str| message.get(name).and_then(|raw| json::string(raw.get()));
+    (member("role")? == "user").then_some(())?;
+    Some((member("id")?, message.get("content")?.get().to_owned()))
 }
 
 fn result(message: &RawObject) -> Option<(String, String)> {

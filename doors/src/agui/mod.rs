@@ -19,12 +19,15 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use wikala_witness::{Answer, Dialect, Lineage, Place, ThreadId, Utterance, Words};
+use wikala_witness::obligation::Owing;
+use wikala_witness::{Answer, Code, Dialect, Lineage, Place, ThreadId, Utterance, Words};
 
-use crate::answer::Problem;
+use crate::answer::{Door, Problem};
 use crate::bag::Bag;
 use crate::door::{self, Knock, Route};
 use crate::house::App;
+use crate::obligations::actions;
+use crate::obligations::spec::{self, Asked};
 use answer::{Asker, Found, Sort};
 use input::Input;
 use stream::Audience;
@@ -99,6 +102,7 @@ async fn run(
     if anonymous {
         knock.anonymous_run(&app)?;
     }
+    let owing = demanded(&input).await?;
     let said = Utterance {
         agent,
         place: match ThreadId::parse(&input.thread_id) {
@@ -112,8 +116,28 @@ async fn run(
         vouchers: bag.vouchers.clone(),
         addressed: bag.addressed.clone(),
         client_run: Some((input.run_id.clone(), input.digest)),
+        owing,
     };
     let opened = app.desk.ask(move |witness, now| witness.speak(now, said)).await?;
+    if let Some(owed) = &opened.owed {
+        actions::read_back(&app, owed).await?;
+    }
     let joins = opened.joined.then(|| text.to_owned());
     stream::begin(&app, Audience { run: opened.run, after: 0, joins, names }, place).await
+}
+
+/// The answer an input demands, in `forwardedProps`: of its newest message.
+async fn demanded(input: &Input) -> Result<Option<Owing>, Problem> {
+    let Some(extension) = &input.obligation else { return Ok(None) };
+    let thread = ThreadId::parse(&input.thread_id).ok_or_else(|| {
+        Problem::record(
+            Code::ObligationRequiresBoundThread,
+            "obligation: its thread's id is signed, open one with POST /threads and send it as threadId",
+        )
+    })?;
+    let (message_id, content) = input.newest.as_ref().ok_or_else(|| {
+        Problem::door(Door::BodyMalformed, "messages: none of the user's, an obligation is demanded with one")
+    })?;
+    let asked = Asked { thread: &thread, kind: "post", message_id, role: "user", parts: content };
+    Ok(Some(spec::read(extension, asked).await?))
 }

@@ -13,6 +13,7 @@ use wikala_witness::{Dialect, Entry, Fact, Mark, RunView};
 use super::from_a2a::{Last, Telling};
 use crate::a2a::heard;
 use crate::bag;
+use crate::obligations;
 
 /// Under which names the caller knows the run.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub(super) struct Teller {
     names: Names,
     /// What does not change about the run; `asks` is set for each event.
     note: Value,
+    /// What the run was opened to answer, as it stood when the stream began.
+    owed: Option<String>,
     /// A run was started in this stream and not ended.
     started: bool,
     /// Messages, calls, steps begun and not ended: clients refuse a RUN_FINISHED over them.
@@ -46,6 +49,7 @@ impl Teller {
         Teller {
             names,
             note: bag::outward(view),
+            owed: view.owed.as_ref().map(|owed| bag::stands(owed).to_string()),
             started: false,
             open: HashSet::new(),
             finished: None,
@@ -152,7 +156,10 @@ impl Teller {
         let mut note = self.note.clone();
         note["asks"] = asks.into();
         let metadata = event.get("metadata").map(RawValue::get).filter(|raw| raw.starts_with('{')).unwrap_or("{}");
-        let metadata = json::edit(metadata, &[("wikala", Some(&note.to_string()))]).unwrap_or_default();
+        let note = note.to_string();
+        let mut notes = vec![("wikala", Some(&*note))];
+        notes.extend(self.owed.as_deref().map(|owed| (obligations::EXTENSION, Some(owed))));
+        let metadata = json::edit(metadata, &notes).unwrap_or_default();
         let (thread, run) = (json::quote(&self.names.thread_id), json::quote(&self.names.run_id));
         let edits = [("threadId", Some(&*thread)), ("runId", Some(&*run)), ("metadata", Some(&*metadata))];
         json::edit(text, &edits).map_or_else(|_| text.into(), Into::into)

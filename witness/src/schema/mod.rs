@@ -15,6 +15,8 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 use wikala_chain::{Digest, RawObject, json};
 
+/// The library that judges, and its version: another may judge an instance otherwise.
+pub const LIBRARY: &str = "jsonschema 0.61.2";
 /// The largest schema, bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
 /// The largest instance, bytes.

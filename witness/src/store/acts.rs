@@ -1,11 +1,12 @@
 //! Spent acts and presenter proofs, cancel requests, burned tickets.
 
 use rusqlite::named_params;
-use wikala_certs::Moment;
+use wikala_certs::{AuthorizedDeed, Moment};
 use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, number, secs, sha};
 use crate::ids::RunId;
+use crate::obligation::{ObligationId, ObligationRow};
 use crate::refusal::Fault;
 
 /// An act that was used, and what for.
@@ -69,6 +70,43 @@ impl Store {
                 ":purpose": on.purpose, ":run": on.run, ":leg": on.leg as i64, ":answer": on.answer_digest.map(Sha),
             },
         )? > 0)
+    }
+
+    /// As [`Store::spend`], by a deed on an obligation; what it came to is told again to who
+    /// sends it again.
+    pub(crate) fn spend_on_obligation(
+        &self,
+        right: &AuthorizedDeed,
+        row: &ObligationRow,
+        now: Moment,
+    ) -> Result<bool, Fault> {
+        // spend on obligation: 0 rows means it was spent before
+        Ok(self.change(
+            "INSERT INTO spent_act (authority, signer, digest, at, purpose, run, leg, result)
+             VALUES (:authority, :signer, :digest, :now, :purpose, :obligation, :revision, :result) ON CONFLICT DO NOTHING",
+            named_params! {
+                ":authority": Key(right.authority()), ":signer": Key(right.signer()), ":digest": Sha(right.digest()),
+                ":now": secs(now), ":purpose": right.deed().name(), ":obligation": row.id,
+                ":revision": row.revision as i64, ":result": format!("{} {}", row.state.as_str(), row.revision),
+            },
+        )? > 0)
+    }
+
+    /// On which obligation a deed was spent, and what it came to. The tags of deeds and of acts
+    /// on runs differ, so neither is ever found as the other.
+    pub(crate) fn spent_on_obligation(
+        &self,
+        authority: PublicKey,
+        signer: PublicKey,
+        digest: Digest,
+    ) -> Result<Option<(ObligationId, String)>, Fault> {
+        // spent on obligation
+        self.find(
+            "SELECT run, result FROM spent_act
+             WHERE digest = :digest AND (authority = :authority OR signer = :signer) AND result IS NOT NULL",
+            named_params! {":authority": Key(authority), ":signer": Key(signer), ":digest": Sha(digest)},
+            |row| Ok((row.get("run")?, row.get("result")?)),
+        )
     }
 
     pub(crate) fn spend_presenter(&self, signer: PublicKey, digest: Digest, signed_at: u64) -> Result<bool, Fault> {

@@ -5,6 +5,8 @@
 pub(crate) mod acts;
 pub(crate) mod agents;
 pub(crate) mod asks;
+pub(crate) mod events;
+pub(crate) mod obligations;
 pub(crate) mod reads;
 pub(crate) mod runs;
 pub(crate) mod schema;
@@ -16,8 +18,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
-use crate::ids::{RunId, ThreadId};
+use crate::ids::{EventId, RunId, ThreadId};
 use crate::model::Status;
+use crate::obligation::{ObligationId, State};
 use crate::refusal::Fault;
 
 /// One connection with the statements of this module.
@@ -132,6 +135,9 @@ macro_rules! text_column {
 text_column!(RunId, RunId::parse);
 text_column!(ThreadId, ThreadId::parse);
 text_column!(Status, Status::parse);
+text_column!(EventId, EventId::parse);
+text_column!(ObligationId, ObligationId::parse);
+text_column!(State, State::parse);
 
 /// Times are INTEGER seconds. A clock beyond 2^63 is no clock.
 pub(crate) fn secs(at: Moment) -> i64 {

@@ -253,9 +253,108 @@ CREATE TABLE upstream_thread (
 CREATE TABLE upstream_run (run TEXT PRIMARY KEY REFERENCES run (id), task TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Under which extensions of the protocol words were said.
+/// Under which extensions of the protocol words were said. Obligations: the messages they
+/// are bound to, what is known of their delivery, the obligations and their ledgers.
+///
+/// The table keeps its own promises: a binding never changes, a move makes the next
+/// revision and has its entry in the ledger, what is closed stays closed, nothing is
+/// deleted. They hold for whoever writes to this file.
 const V4: &str = "
 ALTER TABLE leg ADD COLUMN extensions TEXT;
+-- what a spent act came to, told again to who sends it again
+ALTER TABLE spent_act ADD COLUMN result TEXT;
+
+CREATE TABLE event (
+  id TEXT PRIMARY KEY,
+  thread TEXT NOT NULL REFERENCES thread (id), run TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('request', 'obligation_response')),
+  author BLOB NOT NULL CHECK (length(author) = 32),
+  message_id TEXT NOT NULL, idempotency_key TEXT NOT NULL,
+  payload TEXT NOT NULL, payload_digest BLOB NOT NULL, envelope_digest BLOB NOT NULL,
+  created_at INTEGER NOT NULL,
+  UNIQUE (thread, author, idempotency_key), UNIQUE (thread, author, message_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_run ON event (run) WHERE run IS NOT NULL;
+CREATE TRIGGER event_frozen BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER event_kept BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+
+CREATE TABLE delivery (
+  event TEXT NOT NULL REFERENCES event (id), recipient BLOB NOT NULL,
+  -- mutable: the strongest fact; blocked is beside the ladder, and can pass
+  rank INTEGER NOT NULL CHECK (rank BETWEEN 0 AND 4), blocked INTEGER NOT NULL DEFAULT 0, changed_at INTEGER NOT NULL,
+  PRIMARY KEY (event, recipient)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_recipient ON delivery (recipient, rank);
+CREATE TRIGGER delivery_rank BEFORE UPDATE OF rank ON delivery WHEN NEW.rank < OLD.rank
+  BEGIN SELECT RAISE(ABORT, 'what is known of a delivery never falls'); END;
+CREATE TABLE delivery_fact (
+  event TEXT NOT NULL, recipient BLOB NOT NULL, seq INTEGER NOT NULL,
+  fact TEXT NOT NULL, evidence TEXT NOT NULL, at INTEGER NOT NULL,
+  PRIMARY KEY (event, recipient, seq), FOREIGN KEY (event, recipient) REFERENCES delivery (event, recipient)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE response_schema (
+  digest BLOB PRIMARY KEY CHECK (length(digest) = 32), text TEXT NOT NULL CHECK (length(text) <= 65536),
+  -- another version of the library may judge an instance otherwise
+  library TEXT NOT NULL, created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE obligation (
+  id TEXT PRIMARY KEY,
+  thread TEXT NOT NULL REFERENCES thread (id), run TEXT NOT NULL REFERENCES run (id),
+  event TEXT NOT NULL REFERENCES event (id), request_digest BLOB NOT NULL,
+  requester BLOB NOT NULL, author BLOB NOT NULL, responsible BLOB NOT NULL,
+  dispatch BLOB, schema_id TEXT, schema BLOB REFERENCES response_schema (digest),
+  deadline_at INTEGER, auto_expire INTEGER NOT NULL, created_at INTEGER NOT NULL,
+  -- mutable, a revision at a time
+  state TEXT NOT NULL CHECK (state IN ('created', 'recipient_committed', 'acknowledged', 'in_progress', 'pending_human',
+    'blocked', 'completed', 'failed', 'declined', 'canceled', 'expired')),
+  reason TEXT NOT NULL, revision INTEGER NOT NULL CHECK (revision >= 1), changed_at INTEGER NOT NULL,
+  -- where it goes back to when the pause of its run that moved it is over
+  resume_to TEXT,
+  response_event TEXT UNIQUE REFERENCES event (id), response_digest BLOB, closed_at INTEGER,
+  UNIQUE (event, responsible),
+  CHECK (requester <> responsible),
+  CHECK ((schema_id IS NULL) = (schema IS NULL)),
+  CHECK ((state IN ('completed', 'failed', 'declined', 'canceled', 'expired')) = (closed_at IS NOT NULL)),
+  CHECK ((state IN ('completed', 'failed')) = (response_event IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX obligation_responsible ON obligation (responsible, state, deadline_at);
+CREATE INDEX obligation_requester ON obligation (requester, state, deadline_at);
+CREATE INDEX obligation_run ON obligation (run);
+CREATE INDEX obligation_due ON obligation (deadline_at) WHERE closed_at IS NULL AND auto_expire = 1;
+
+CREATE TABLE transition (
+  obligation TEXT NOT NULL REFERENCES obligation (id), revision INTEGER NOT NULL,
+  from_state TEXT, to_state TEXT NOT NULL, signed INTEGER NOT NULL,
+  actor BLOB NOT NULL, effective BLOB NOT NULL, act BLOB, detail TEXT NOT NULL,
+  effective_at INTEGER NOT NULL, recorded_at INTEGER NOT NULL,
+  prev_digest BLOB NOT NULL, entry_digest BLOB NOT NULL UNIQUE,
+  PRIMARY KEY (obligation, revision)
+) STRICT, WITHOUT ROWID;
+-- {msg_id}.ack.json: an artifact of its own, the request is never touched
+CREATE TABLE ack (
+  obligation TEXT PRIMARY KEY REFERENCES obligation (id), message_id TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('ACCEPTED', 'DECLINED')), agent BLOB NOT NULL, at INTEGER NOT NULL,
+  reason TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ack_message ON ack (message_id);
+
+CREATE TRIGGER transition_frozen BEFORE UPDATE ON transition BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER transition_kept BEFORE DELETE ON transition BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER ack_frozen BEFORE UPDATE ON ack BEGIN SELECT RAISE(ABORT, 'acks are append-only'); END;
+CREATE TRIGGER ack_kept BEFORE DELETE ON ack BEGIN SELECT RAISE(ABORT, 'acks are append-only'); END;
+CREATE TRIGGER obligation_kept BEFORE DELETE ON obligation BEGIN SELECT RAISE(ABORT, 'obligations are never deleted'); END;
+CREATE TRIGGER obligation_fence BEFORE UPDATE OF state, revision ON obligation
+  WHEN NEW.revision <> OLD.revision + 1 OR OLD.closed_at IS NOT NULL
+  BEGIN SELECT RAISE(ABORT, 'one revision at a time, and none after the last'); END;
+CREATE TRIGGER obligation_bound BEFORE UPDATE OF id, thread, run, event, request_digest, requester, author, responsible,
+  dispatch, schema_id, schema, deadline_at, auto_expire, created_at ON obligation
+  BEGIN SELECT RAISE(ABORT, 'a binding never changes'); END;
+CREATE TRIGGER obligation_entered AFTER UPDATE OF state ON obligation
+  WHEN NOT EXISTS (SELECT 1 FROM transition AS t WHERE t.obligation = NEW.id AND t.revision = NEW.revision
+    AND t.from_state = OLD.state AND t.to_state = NEW.state)
+  BEGIN SELECT RAISE(ABORT, 'a move stands in the ledger first'); END;
 ";
 
 #[cfg(test)]

@@ -1,0 +1,237 @@
+//! What a party may read of its obligations: one of them whole, a list, six counters. Reads
+//! change nothing; what is overdue is so by the clock, whether anybody reconciled or not.
+
+use rusqlite::named_params;
+use wikala_certs::Moment;
+use wikala_chain::{Digest, PublicKey};
+
+use super::deeds::unavailable;
+use super::{LedgerEntry, ObligationId, ObligationRow, State};
+use crate::ids::{EventId, RunId, ThreadId};
+use crate::read::Reader;
+use crate::refusal::{Fault, No};
+use crate::store::obligations::{obligation, obligation_where};
+use crate::store::{Key, Store, number, secs};
+
+/// Which side of an obligation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Who asked.
+    Requester,
+    /// Who owes.
+    Responsible,
+    /// Either.
+    Any,
+}
+
+/// Which obligations to list.
+#[derive(Debug, Clone)]
+pub struct ListFilter {
+    /// On which side.
+    pub role: Role,
+    /// In these states; all if empty.
+    pub states: Vec<State>,
+    /// At most so many, 1 to 1000.
+    pub limit: u64,
+    /// After this one.
+    pub after: Option<ObligationId>,
+}
+
+/// An obligation as a party sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // each name is the column's
+pub struct ObligationView {
+    pub id: ObligationId,
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub event: EventId,
+    pub message_id: String,
+    pub request: Digest,
+    pub envelope: Digest,
+    pub requester: PublicKey,
+    pub author: PublicKey,
+    pub responsible: PublicKey,
+    pub dispatch: Option<Digest>,
+    pub schema_id: Option<String>,
+    pub schema_digest: Option<Digest>,
+    /// The schema's canonical text.
+    pub schema: Option<String>,
+    pub deadline_at: Option<u64>,
+    pub auto_expire: bool,
+    pub created_at: u64,
+    pub state: State,
+    pub reason: String,
+    pub revision: u64,
+    pub closed_at: Option<u64>,
+    /// The exact request and response, canonical JSON.
+    pub payload: String,
+    pub response: Option<String>,
+    pub response_event: Option<EventId>,
+    pub history: Vec<LedgerEntry>,
+    /// What is known of its delivery to the responsible party: fact, evidence, when.
+    pub delivery: Vec<(String, String, u64)>,
+}
+
+/// Counts without content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // each name is the counter's
+pub struct Inbox {
+    pub unread_information: u64,
+    pub action_required: u64,
+    pub awaiting_peer: u64,
+    pub awaiting_human: u64,
+    pub overdue: u64,
+    pub failed: u64,
+}
+
+impl Reader {
+    /// An obligation with its whole history, for a party.
+    ///
+    /// # Errors
+    /// `obligation-unavailable`, for a stranger and for what is not there alike.
+    pub fn obligation(&self, id: &ObligationId, party: PublicKey) -> Result<ObligationView, No> {
+        let row = self.store.obligation(id)?.ok_or_else(unavailable)?;
+        if party != row.requester && party != row.responsible {
+            return Err(unavailable());
+        }
+        self.whole(row)
+    }
+
+    /// The schema that a response must fit: its digest and its text. Whoever asks: nothing of
+    /// it is told before the act that answers was found to be a party's.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn demanded_schema(&self, id: &ObligationId) -> Result<Option<(Digest, String)>, No> {
+        let Some(digest) = self.store.obligation(id)?.and_then(|row| row.schema) else { return Ok(None) };
+        let text = self.store.schema_text(digest)?.ok_or(Fault::Corrupt("response_schema"))?;
+        // Checked again: a schema that changed since is not the one that was agreed on.
+        if Digest::of(text.as_bytes()) != digest {
+            return Err(Fault::Corrupt("response_schema.digest").into());
+        }
+        Ok(Some((digest, text)))
+    }
+
+    /// The digest of a message's bytes as this connection reads them.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn event_bytes_digest(&self, id: &EventId) -> Result<Option<Digest>, No> {
+        Ok(self.store.event(id)?.map(|event| event.digest()))
+    }
+
+    /// The obligations of a party, oldest first.
+    ///
+    /// # Errors
+    /// `obligation-unavailable` for an `after` that is not the party's.
+    pub fn obligations(&self, party: PublicKey, filter: &ListFilter) -> Result<Vec<ObligationView>, No> {
+        let after = match &filter.after {
+            None => (0, String::new()),
+            Some(id) => {
+                let view = self.obligation(id, party)?;
+                (view.created_at, view.id.as_str().to_owned())
+            }
+        };
+        let role = |wanted: Role| filter.role == wanted || filter.role == Role::Any;
+        let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+        // obligations of a party, a page
+        let rows = self.store.all(
+            obligation_where!(
+                "WHERE ((:asks AND o.requester = :party) OR (:owes AND o.responsible = :party))
+                   AND (:states = '[]' OR o.state IN (SELECT value FROM json_each(:states)))
+                   AND (o.created_at, o.id) > (:at, :id)
+                 ORDER BY o.created_at, o.id LIMIT :limit"
+            ),
+            named_params! {
+                ":party": Key(party), ":asks": role(Role::Requester), ":owes": role(Role::Responsible),
+                ":states": serde_json::json!(states).to_string(),
+                ":at": i64::try_from(after.0).unwrap_or(i64::MAX), ":id": after.1, ":limit": filter.limit as i64,
+            },
+            obligation,
+        )?;
+        rows.into_iter().map(|row| self.whole(row)).collect()
+    }
+
+    /// The six counters of a party, as of `now`.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn inbox(&self, now: Moment, party: PublicKey) -> Result<Inbox, No> {
+        Ok(self.store.inbox(now, party)?)
+    }
+
+    fn whole(&self, row: ObligationRow) -> Result<ObligationView, No> {
+        let event = self.store.event(&row.event)?.ok_or(Fault::Corrupt("obligation.event"))?;
+        let response = match &row.response_event {
+            None => None,
+            Some(id) => Some(self.store.event(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?.payload),
+        };
+        let schema = match row.schema {
+            None => None,
+            Some(digest) => self.store.schema_text(digest)?,
+        };
+        let facts = self.store.facts(&row.event)?.into_iter();
+        let facts = facts.filter(|fact| fact.recipient == row.responsible);
+        Ok(ObligationView {
+            history: self.store.transitions(&row.id)?,
+            delivery: facts.map(|fact| (fact.fact, fact.evidence, fact.at)).collect(),
+            envelope: event.envelope(),
+            id: row.id,
+            thread: row.thread,
+            run: row.run,
+            event: row.event,
+            message_id: row.message_id,
+            request: row.request,
+            requester: row.requester,
+            author: row.author,
+            responsible: row.responsible,
+            dispatch: row.dispatch,
+            schema_id: row.schema_id,
+            schema_digest: row.schema,
+            schema,
+            deadline_at: row.deadline_at,
+            auto_expire: row.auto_expire,
+            created_at: row.created_at,
+            state: row.state,
+            reason: row.reason,
+            revision: row.revision,
+            closed_at: row.closed_at,
+            payload: event.payload,
+            response,
+            response_event: row.response_event,
+        })
+    }
+}
+
+impl Store {
+    /// Each counter by one index, whatever else there is.
+    fn inbox(&self, now: Moment, party: PublicKey) -> Result<Inbox, Fault> {
+        // inbox
+        self.one(
+            "SELECT
+               (SELECT count(*) FROM delivery AS d WHERE d.recipient = :party AND d.rank < 4 AND NOT EXISTS
+                 (SELECT 1 FROM obligation AS o WHERE o.event = d.event AND o.responsible = :party)) AS unread,
+               (SELECT count(*) FROM obligation WHERE responsible = :party AND state IN
+                 ('created', 'recipient_committed', 'acknowledged', 'in_progress', 'blocked')) AS action,
+               (SELECT count(*) FROM obligation WHERE requester = :party AND state IN
+                 ('created', 'recipient_committed', 'acknowledged', 'in_progress', 'blocked')) AS peer,
+               (SELECT count(*) FROM obligation WHERE responsible = :party AND state = 'pending_human')
+                 + (SELECT count(*) FROM obligation WHERE requester = :party AND state = 'pending_human') AS human,
+               (SELECT count(*) FROM obligation WHERE responsible = :party AND closed_at IS NULL AND deadline_at <= :now)
+                 + (SELECT count(*) FROM obligation WHERE requester = :party AND closed_at IS NULL AND deadline_at <= :now)
+                 AS overdue,
+               (SELECT count(*) FROM obligation WHERE requester = :party AND state = 'failed') AS failed",
+            named_params! {":party": Key(party), ":now": secs(now)},
+            |row| {
+                Ok(Inbox {
+                    unread_information: number(row, "unread")?,
+                    action_required: number(row, "action")?,
+                    awaiting_peer: number(row, "peer")?,
+                    awaiting_human: number(row, "human")?,
+                    overdue: number(row, "overdue")?,
+                    failed: number(row, "failed")?,
+                })
+            },
+        )
+    }
+}

@@ -82,6 +82,12 @@ fn the_python_a2a_sdk_sends_streams_gets_lists_cancels_and_answers_with_proofs()
 }
 
 #[test]
+fn the_python_a2a_sdk_is_owed_an_answer_and_sees_it_given_or_still_owed() {
+    let Some(python) = installed("python/bin/python") else { return };
+    script(&python, &Path::new(ROOT).join("clients/python/a2a_owed.py"), &scene());
+}
+
+#[test]
 fn the_javascript_a2a_sdk_sends_streams_gets_lists_cancels_and_answers_with_proofs() {
     let Some(node) = installed("node") else { return };
     script(Path::new("node"), &node.join("a2a.mjs"), &scene());

@@ -77,6 +77,9 @@ fn every_marked_snippet_runs_as_shown() {
         "JsonRpc",
         "from afar",
         "translated",
+        "\"action_required\": 1",
+        "\"state\": \"completed\"",
+        "3 entries, each with the digest",
     ] {
         assert!(said.contains(shown), "{shown:?} is not in\n{said}\n{err}");
     }

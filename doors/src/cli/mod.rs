@@ -6,6 +6,7 @@ mod cert;
 mod chain;
 pub(crate) mod io;
 pub(crate) mod keys;
+mod obligation;
 pub(crate) mod operator;
 mod serve;
 mod vectors;
@@ -55,6 +56,12 @@ enum Command {
     /// Sign acts; prints the proof as JSON
     #[command(subcommand)]
     Act(ActCommand),
+    /// Answers that are owed: ask, take, answer, withdraw, look
+    #[command(subcommand)]
+    Obligation(Box<obligation::ObligationCommand>),
+    /// Check what a witness exported, without it
+    #[command(subcommand)]
+    Verify(VerifyCommand),
     /// Look at runs
     #[command(subcommand)]
     Run(RunCommand),
@@ -82,6 +89,15 @@ enum Command {
         /// Keep the house open afterwards, with a run that waits and the key to answer it
         #[arg(long)]
         stay: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum VerifyCommand {
+    /// An obligation's ledger, one entry a line; names the entry that was changed
+    Ledger {
+        /// The file, or - for stdin
+        file: PathBuf,
     },
 }
 
@@ -409,6 +425,8 @@ pub fn run(wikala: Wikala) -> Result<(), Failure> {
         Command::Chain(command) => chain::run(command),
         Command::Cert(command) => cert::run(command),
         Command::Act(command) => act::run(command),
+        Command::Obligation(command) => obligation::run(*command),
+        Command::Verify(VerifyCommand::Ledger { file }) => obligation::verify_ledger(&file),
         Command::Run(RunCommand::Show { run, witness, key, data }) => operator::run_show(&run, witness, key, data),
         Command::Agent(command) => agent::run(command),
         Command::Tree { thread, data } => operator::tree(thread.as_deref(), &data),

@@ -4,6 +4,7 @@
 
 mod agent;
 mod dial;
+mod owes;
 mod script;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use wikala_certs::{Moment, Proof};
 use wikala_chain::{AgentName, Chain, PrefixCache, PublicKey, VerifiedChain, nonce};
 
 use super::agent::Agent;
+use super::owes;
 use crate::client::Signer;
 use axum::http::Method;
 
@@ -123,6 +124,15 @@ impl Stage<'_> {
                 std::future::pending::<()>().await;
             }
             "delegate" => self.delegate(rest, input).await?,
+            "owe" => {
+                let state = owes::owe(self.agent, input, rest, now()).await?;
+                self.text("owed", &format!("the answer is {state}"));
+            }
+            // What does not fit is refused, and stays owed.
+            "owebad" => {
+                let refused = owes::owe(self.agent, input, rest, now()).await.err();
+                self.text("owed", &refused.unwrap_or_else(|| "it was taken".to_owned()));
+            }
             _ => self.text("echo", &said),
         }
         Ok(None)

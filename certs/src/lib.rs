@@ -43,6 +43,7 @@ mod error;
 mod moment;
 mod presenter;
 mod proof;
+mod revocation;
 
 pub use act::{Act, Authorized, Cancel, Form, Resolve, SignedAct, Standing};
 pub use authority::AuthoritySet;
@@ -53,3 +54,4 @@ pub use error::{ActError, CertError, PresenterError, ProofError};
 pub use moment::{Moment, WINDOW_S, is_fresh};
 pub use presenter::{Presented, SignedPresenter};
 pub use proof::Proof;
+pub use revocation::{Revoked, SignedRevocation};

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::json;
 use serde_json::value::RawValue;
-use wikala_certs::{Cancel, Proof, Resolve, SignedAct};
-use wikala_chain::{Digest, RawObject, json as strict};
+use wikala_certs::{Cancel, Certificate, Proof, Resolve, Revoked, SignedAct, SignedRevocation};
+use wikala_chain::{Digest, PublicKey, RawObject, json as strict};
 use wikala_witness::{Answer, Caller, Dialect, ItemKind, Lane, Reply, ReplyItem, Stop, Words};
 
 use crate::answer::{Door, Problem};
@@ -21,6 +21,7 @@ pub fn routes() -> Router<App> {
         .route("/v1/runs/{id}/answer", post(answer))
         .route("/v1/runs/{id}/cancel", post(cancel))
         .route("/v1/certificates", post(certificate))
+        .route("/v1/revocations", post(revocation))
 }
 
 /// A body of ours: a closed set of members, so that a misspelt one is told.
@@ -159,7 +160,8 @@ async fn certificate(State(app): State<App>, knock: Knock) -> Result<Response, P
     let bag = Bag::of_certificate(body.get("delegation"))?;
     let consented =
         bag.consented(Some(&signer)).ok_or_else(|| malformed("delegation: missing, send the certificate"))?;
-    if signer.key != consented.certificate.delegate() {
+    let by_authority = signer.key == consented.certificate.authority() && consented.certificate.accepted();
+    if signer.key != consented.certificate.delegate() && !by_authority {
         return Err(Problem::record(
             wikala_witness::Code::CertificateNotSigner,
             format!(
@@ -174,6 +176,33 @@ async fn certificate(State(app): State<App>, knock: Knock) -> Result<Response, P
         "certificateId": consented.certificate.id().to_hex(),
         "expiresAt": consented.certificate.expires_at(),
     });
-    app.desk.ask(move |witness, now| witness.record_signed_certificate(now, &consented, signer.signed)).await?;
+    app.desk
+        .ask(move |witness, now| match by_authority {
+            true => witness.record_renewed_certificate(now, &consented.certificate, signer.signed),
+            false => witness.record_signed_certificate(now, &consented, signer.signed),
+        })
+        .await?;
     Ok(axum::Json(words).into_response())
+}
+
+/// `POST /v1/revocations`: `{"certificate" | "authority", "revocation"}`. From then on what it
+/// names counts for no act, no read and no new run; what is bound stays bound.
+async fn revocation(State(app): State<App>, knock: Knock) -> Result<Response, Problem> {
+    let body = Body::read(&knock, &["certificate", "authority", "revocation"])?;
+    let proof = body.get("revocation").ok_or_else(|| malformed("revocation: missing, sign wikala-revoke"))?;
+    let proof = Proof::parse(proof)?;
+    let (target, certificate) = match (body.get("certificate"), body.text("authority")?) {
+        (Some(raw), None) => {
+            let certificate = Certificate::parse(raw)?.verify()?;
+            (Revoked::Certificate(certificate.id()), Some(certificate))
+        }
+        (None, Some(key)) => {
+            let key = PublicKey::from_hex(&key).map_err(|_| malformed("authority: not a key, 64 lower-case hex"))?;
+            (Revoked::Authority(key), None)
+        }
+        _ => return Err(malformed("revocation: of a certificate or of an authority, send one of the two")),
+    };
+    let signed = SignedRevocation::verify(&proof, target)?;
+    app.desk.ask(move |witness, now| witness.revoke(now, &signed, certificate.as_ref())).await?;
+    Ok(axum::Json(json!({ "revoked": true })).into_response())
 }

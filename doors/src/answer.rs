@@ -103,6 +103,7 @@ impl Code {
                 | Record::ActRequired
                 | Record::ActStale
                 | Record::CertificateExpired
+                | Record::CertificateRevoked
                 | Record::CertificateNotSigner
                 | Record::CertificateNotAccepted => StatusCode::UNAUTHORIZED,
                 Record::NotAnAuthority

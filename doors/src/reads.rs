@@ -70,6 +70,7 @@ async fn well_known(State(app): State<App>) -> Response {
             "answer": "/v1/runs/{id}/answer",
             "cancel": "/v1/runs/{id}/cancel",
             "certificates": "/v1/certificates",
+            "revocations": "/v1/revocations",
             "actions": "/v1/conversations/{thread}/actions",
             "obligations": "/v1/response-obligations",
             "obligation": "/v1/response-obligations/{id}",

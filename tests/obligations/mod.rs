@@ -5,6 +5,7 @@ mod answered;
 mod asked;
 mod owned;
 mod races;
+mod revoked;
 
 use axum::http::Method;
 use http_body_util::BodyExt;

@@ -52,6 +52,7 @@ fn record(code: Record) -> Met {
         | Record::ActStale
         | Record::ActSpent
         | Record::CertificateExpired
+        | Record::CertificateRevoked
         | Record::CertificateNotSigner
         | Record::DelegateRebound
         | Record::NotAnAuthority

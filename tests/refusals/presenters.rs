@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use wikala_certs::{Moment, Revoked, SignedCertificate};
 use wikala_chain::{MAX_HOPS, SigningKey, VerifiedChain};
 
 use super::stage::{Stage, cancel, certificate, head, message, nobody, provider, session, stranger};
 use super::table::{Ask, Table};
-use crate::a2a::Caller;
+use crate::a2a::{Caller, value};
 use crate::agui;
 use crate::house::Puppet;
 
@@ -189,6 +190,29 @@ pub async fn certificates(table: &mut Table) {
     let bag = stage.bag_with(&head(), json!({ "delegation": unaccepted }));
     table.refused(&stage, "certificate-not-accepted", "a head made a delegate", stage.speaks(bag)).await;
     table.refused(&stage, "body-malformed", "no certificate", [certify(&Value::Null).signed(&stage, &head())]).await;
+
+    // A second session, revoked by its authority: presenting, answering, stopping, reading,
+    // and shown again.
+    let gone = SigningKey::from_seed([8; 32]);
+    let given = of(&head(), &gone, until);
+    assert_eq!(certify(&given).signed(&stage, &gone).send(&stage).await.expect("taken").0, 200);
+    let target = Revoked::Certificate(SignedCertificate::issue(&head(), &gone.public(), until).id());
+    let revoke = |key: &SigningKey| {
+        let proof = value(&target.sign(key, Moment::from_secs(stage.now())));
+        stage.post("/v1/revocations", json!({ "certificate": given, "revocation": proof }))
+    };
+    table.refused(&stage, "not-an-authority", "somebody else revokes", [revoke(&stranger())]).await;
+    for key in [&gone, &head()] {
+        assert_eq!(revoke(key).send(&stage).await.expect("taken").0, 200);
+    }
+    let code = "certificate-revoked";
+    table.refused(&stage, code, "a delegate presents", stage.speaks(stage.bag(&gone))).await;
+    let act = stage.act(&gone, &paused.run);
+    table.refused(&stage, code, "a delegate answers", stage.answers(&paused, paused.entries("yes"), act)).await;
+    let stop = json!({ "cancel": cancel(&gone, paused.run.as_str(), stage.now()) });
+    table.refused(&stage, code, "a delegate stops", stage.cancels(paused.run.as_str(), stop)).await;
+    let read = stage.get(&format!("/v1/runs/{}", paused.run)).signed(&stage, &gone);
+    table.refused(&stage, code, "a delegate reads", [read, certify(&given).signed(&stage, &gone)]).await;
 
     // A delegate on record, its certificate run out: presenting, answering, stopping, reading.
     stage.house.advance(601).await;

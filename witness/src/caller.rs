@@ -2,7 +2,7 @@
 //! head*, compare the presenter, refuse. Everything about who somebody is stands
 //! in this file, so that every door gets the same answer.
 
-use wikala_certs::{ActingFor, AuthoritySet, Moment, SignedPresenter};
+use wikala_certs::{ActingFor, AuthoritySet, Moment, Revoked, SignedCertificate, SignedPresenter, SignedRevocation};
 use wikala_chain::PublicKey;
 
 use crate::model::{AgentId, Caller, Consented, Presenting};
@@ -78,6 +78,7 @@ impl Witness {
     /// `certificate-expired`, `certificate-not-accepted`, `delegate-rebound`.
     pub fn record_certificate(&mut self, now: Moment, certificate: &Consented) -> Result<(), No> {
         certificate.certificate.live(now)?;
+        self.counts(&certificate.certificate)?;
         if !self.record_if_consented(now, certificate)? {
             return Err(not_accepted(certificate));
         }
@@ -103,6 +104,60 @@ impl Witness {
             proved: true,
             pending: Some(signed),
         };
+        self.spend_presenter(now, &mut who)
+    }
+
+    /// Records that a certificate, or all that an authority gave until now, no longer counts.
+    /// Who may: the authority, or the delegate for its own. `certificate`: the one it names.
+    ///
+    /// # Errors
+    /// `not-an-authority`, `act-stale`.
+    pub fn revoke(
+        &mut self,
+        now: Moment,
+        revocation: &SignedRevocation,
+        certificate: Option<&SignedCertificate>,
+    ) -> Result<(), No> {
+        let may = match (revocation.target(), certificate) {
+            (Revoked::Certificate(id), Some(certificate)) if certificate.id() == id => {
+                revocation.by(&[certificate.authority(), certificate.delegate()])
+            }
+            (Revoked::Certificate(_), _) => false,
+            (Revoked::Authority(key), _) => revocation.by(&[key]),
+        };
+        if !may {
+            return Err(Refusal::new(
+                Code::NotAnAuthority,
+                format!("revoke: {} neither gave this nor holds it", revocation.signer().fingerprint()),
+            )
+            .into());
+        }
+        revocation.fresh(now)?;
+        Ok(self.store.revoke(revocation.target(), revocation.signer(), now)?)
+    }
+
+    /// As [`Witness::record_signed_certificate`], by the authority: after it revoked all it had
+    /// given, only what it gives by its own signature since then counts.
+    ///
+    /// # Errors
+    /// As [`Witness::record_signed_certificate`].
+    pub fn record_renewed_certificate(
+        &mut self,
+        now: Moment,
+        certificate: &SignedCertificate,
+        signed: SignedPresenter,
+    ) -> Result<(), No> {
+        certificate.live(now)?;
+        if self.store.certificate_is_revoked(certificate.id())? {
+            return Err(revoked(certificate.delegate()));
+        }
+        let consented = Consented { certificate: certificate.clone(), by_request: false };
+        if !self.record_if_consented(now, &consented)? {
+            return Err(not_accepted(&consented));
+        }
+        self.store.renew_delegate(certificate.delegate(), now)?;
+        let presenter = Some(signed.signer());
+        let mut who = Standing { head: None, raw_head: None, presenter, proved: true, pending: Some(signed) };
         self.spend_presenter(now, &mut who)
     }
 
@@ -153,6 +208,7 @@ impl Witness {
             self.acting_for(now, Some(key), None, None)?;
         }
         let head = match hop_0 {
+            Some(key) if self.store.delegate(key)?.is_some_and(|row| row.revoked) => return Err(revoked(key)),
             Some(key) => Some(self.store.resolve(key)?),
             None => None,
         };
@@ -214,6 +270,7 @@ impl Witness {
         }
         let Some(signer) = signer else { return Ok(None) };
         match self.store.delegate(signer)? {
+            Some(row) if row.revoked => Err(revoked(signer)),
             Some(row) => Ok(Some(ActingFor::recorded(signer, row.authority, row.expires_at, now)?)),
             None => Ok(None),
         }
@@ -224,6 +281,7 @@ impl Witness {
     /// somebody else's request.
     fn belongs(&self, now: Moment, consented: &Consented, signed: &[Option<PublicKey>]) -> Result<ActingFor, No> {
         let acting = consented.certificate.live(now)?;
+        self.counts(&consented.certificate)?;
         let delegate = acting.delegate();
         if !signed.contains(&Some(delegate)) {
             return Err(Refusal::new(
@@ -239,6 +297,15 @@ impl Witness {
             return Err(rebound(delegate));
         }
         Ok(acting)
+    }
+
+    /// It was not revoked, nor was all that its authority had given when this was not yet on
+    /// record here: without a date on it, it could be any of those.
+    fn counts(&self, certificate: &SignedCertificate) -> Result<(), No> {
+        let given_since = self.store.delegate(certificate.delegate())?.is_some_and(|row| !row.revoked);
+        let gone = self.store.certificate_is_revoked(certificate.id())?
+            || (!given_since && self.store.authority_revoked(certificate.authority())?);
+        if gone { Err(revoked(certificate.delegate())) } else { Ok(()) }
     }
 
     /// Records the pair if the delegate consented to be recorded, here or before.
@@ -265,6 +332,14 @@ fn presenter_spent(signer: PublicKey) -> No {
     Refusal::new(
         Code::PresenterSpent,
         format!("presenter: {} presented with these bytes before, sign again with a new nonce", signer.fingerprint()),
+    )
+    .into()
+}
+
+pub(crate) fn revoked(delegate: PublicKey) -> No {
+    Refusal::new(
+        Code::CertificateRevoked,
+        format!("delegation: what {} acted by was revoked, ask its authority for another", delegate.fingerprint()),
     )
     .into()
 }

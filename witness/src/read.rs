@@ -39,6 +39,7 @@ impl Reader {
     /// `certificate-expired`: a delegate that reads for itself needs a live certificate.
     pub fn viewer(&self, now: Moment, key: PublicKey) -> Result<PublicKey, No> {
         match self.store.delegate(key)? {
+            Some(row) if row.revoked => Err(crate::caller::revoked(key)),
             Some(row) => Ok(wikala_certs::ActingFor::recorded(key, row.authority, row.expires_at, now)?.authority()),
             None => Ok(key),
         }

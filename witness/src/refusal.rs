@@ -44,6 +44,7 @@ codes! {
     ActStale = "act-stale",
     ActSpent = "act-spent",
     CertificateExpired = "certificate-expired",
+    CertificateRevoked = "certificate-revoked",
     CertificateNotSigner = "certificate-not-signer",
     CertificateNotAccepted = "certificate-not-accepted",
     DelegateRebound = "delegate-rebound",

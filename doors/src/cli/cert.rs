@@ -1,9 +1,13 @@
 //! Session certificates on the command line.
 
-use serde_json::json;
-use wikala_certs::{CertError, Certificate, SignedCertificate};
+use std::path::Path;
 
-use super::{CertCommand, io};
+use axum::http::Method;
+use serde_json::json;
+use wikala_certs::{CertError, Certificate, Revoked, SignedCertificate};
+
+use super::{CertCommand, io, operator, serve};
+use crate::client::Client;
 use crate::exit::Failure;
 
 pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
@@ -33,6 +37,7 @@ pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
             let accepted = read(&io::read(&file)?)?.accept(&key).map_err(refused)?;
             io::say(accepted.to_json())
         }
+        CertCommand::Revoke { key, witness, file, .. } => revoke(&key, &witness, file.as_deref()),
         CertCommand::Verify { file, at, json } => {
             let text = io::read(&file)?;
             let verdict = read_certificate(&text).and_then(|certificate| {
@@ -63,6 +68,32 @@ pub(super) fn run(command: CertCommand) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Of one certificate, or of all that the key gave.
+fn revoke(key: &Path, witness: &str, file: Option<&Path>) -> Result<(), Failure> {
+    let (key, witness) = (io::key(key)?, io::witness_url(witness)?);
+    let (target, mut body) = match file {
+        Some(file) => {
+            let certificate = read(&io::read(file)?)?;
+            let raw: serde_json::Value = serde_json::from_str(certificate.raw()).unwrap_or_default();
+            (Revoked::Certificate(certificate.id()), json!({ "certificate": raw }))
+        }
+        None => (Revoked::Authority(key.public()), json!({ "authority": key.public().to_hex() })),
+    };
+    let proof = target.sign(&key, io::moment(None)).to_json();
+    body["revocation"] = serde_json::from_str(&proof).unwrap_or_default();
+    serve::block_on(async move {
+        let url = format!("{witness}/v1/revocations");
+        let answered = Client::new().answer(Method::POST, &url, Some(&body), &[], None).await;
+        let (status, words) = answered.map_err(Failure::environment)?;
+        let words = words.unwrap_or_default();
+        match (words["error"]["code"].as_str(), words["error"]["message"].as_str()) {
+            (Some(code), Some(message)) => Err(Failure::refused(format!("{code}: {message}"))),
+            _ if status.is_success() => operator::print(&words),
+            _ => Err(operator::no_witness(&url, status)),
+        }
+    })
 }
 
 fn refused(error: CertError) -> Failure {

@@ -186,6 +186,21 @@ enum CertCommand {
         /// The certificate, or - for stdin
         file: PathBuf,
     },
+    /// Revoke a certificate, or with --all everything this key gave until now
+    Revoke {
+        /// The key file of who gave it, or of the session key for its own
+        #[arg(long)]
+        key: PathBuf,
+        /// The witness's URL
+        #[arg(long, env = "WIKALA_WITNESS")]
+        witness: String,
+        /// Everything this key gave until now
+        #[arg(long, conflicts_with = "file")]
+        all: bool,
+        /// The certificate, or - for stdin
+        #[arg(required_unless_present = "all")]
+        file: Option<PathBuf>,
+    },
     /// Verify a certificate
     Verify {
         /// The certificate, or - for stdin

@@ -264,6 +264,12 @@ ALTER TABLE leg ADD COLUMN extensions TEXT;
 -- what a spent act came to, told again to who sends it again
 ALTER TABLE spent_act ADD COLUMN result TEXT;
 
+-- what no longer counts: a certificate by its id, or what an authority gave until then
+CREATE TABLE revocation (
+  kind TEXT NOT NULL CHECK (kind IN ('certificate', 'authority')), target BLOB NOT NULL CHECK (length(target) = 32),
+  revoked_at INTEGER NOT NULL, signer BLOB NOT NULL, PRIMARY KEY (kind, target)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE event (
   id TEXT PRIMARY KEY,
   thread TEXT NOT NULL REFERENCES thread (id), run TEXT,

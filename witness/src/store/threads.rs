@@ -1,7 +1,7 @@
 //! Threads, their birth, the names clients give them, and recorded delegates.
 
 use rusqlite::named_params;
-use wikala_certs::Moment;
+use wikala_certs::{Moment, Revoked};
 use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, number, secs};
@@ -25,6 +25,7 @@ pub(crate) struct ThreadRow {
 /// A recorded pair delegate -> authority.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelegateRow {
+    pub(crate) revoked: bool,
     pub(crate) authority: PublicKey,
     pub(crate) expires_at: u64,
 }
@@ -136,14 +137,71 @@ impl Store {
     }
 
     pub(crate) fn delegate(&self, delegate: PublicKey) -> Result<Option<DelegateRow>, Fault> {
-        // delegate
+        // delegate: revoked by its certificate's id, or with all its authority gave until then
         self.find(
-            "SELECT authority, expires_at FROM delegate WHERE delegate = :delegate",
+            "SELECT authority, expires_at, EXISTS (SELECT 1 FROM revocation AS r
+               WHERE (r.kind = 'certificate' AND r.target = d.certificate)
+                  OR (r.kind = 'authority' AND r.target = d.authority AND r.revoked_at >= d.recorded_at)) AS revoked
+             FROM delegate AS d WHERE delegate = :delegate",
             named_params! {":delegate": Key(delegate)},
             |row| {
-                Ok(DelegateRow { authority: row.get::<_, Key>("authority")?.0, expires_at: number(row, "expires_at")? })
+                Ok(DelegateRow {
+                    authority: row.get::<_, Key>("authority")?.0,
+                    expires_at: number(row, "expires_at")?,
+                    revoked: row.get::<_, i64>("revoked")? != 0,
+                })
             },
         )
+    }
+
+    /// A certificate that was revoked by its id.
+    pub(crate) fn certificate_is_revoked(&self, id: Digest) -> Result<bool, Fault> {
+        // certificate is revoked
+        Ok(self
+            .find(
+                "SELECT 1 FROM revocation WHERE kind = 'certificate' AND target = :id",
+                named_params! {":id": Sha(id)},
+                |_| Ok(()),
+            )?
+            .is_some())
+    }
+
+    /// An authority that revoked what it had given.
+    pub(crate) fn authority_revoked(&self, authority: PublicKey) -> Result<bool, Fault> {
+        // authority revoked
+        Ok(self
+            .find(
+                "SELECT 1 FROM revocation WHERE kind = 'authority' AND target = :key",
+                named_params! {":key": Key(authority)},
+                |_| Ok(()),
+            )?
+            .is_some())
+    }
+
+    /// The latest time counts: an authority may revoke again.
+    pub(crate) fn revoke(&self, target: Revoked, signer: PublicKey, now: Moment) -> Result<(), Fault> {
+        let (kind, bytes) = match &target {
+            Revoked::Certificate(id) => ("certificate", id.as_bytes().to_vec()),
+            Revoked::Authority(key) => ("authority", key.as_bytes().to_vec()),
+        };
+        // revoke
+        self.change(
+            "INSERT INTO revocation (kind, target, revoked_at, signer) VALUES (:kind, :target, :now, :signer)
+             ON CONFLICT (kind, target) DO UPDATE SET revoked_at = max(revoked_at, excluded.revoked_at)",
+            named_params! {":kind": kind, ":target": bytes, ":now": secs(now), ":signer": Key(signer)},
+        )?;
+        Ok(())
+    }
+
+    /// The authority itself gave it after it had revoked what it gave before.
+    pub(crate) fn renew_delegate(&self, delegate: PublicKey, now: Moment) -> Result<(), Fault> {
+        // renew delegate: a second after the revocation, which counts up to its own second
+        self.change(
+            "UPDATE delegate SET recorded_at = max(:now, coalesce((SELECT revoked_at + 1 FROM revocation AS r
+               WHERE r.kind = 'authority' AND r.target = delegate.authority), 0)) WHERE delegate = :delegate",
+            named_params! {":delegate": Key(delegate), ":now": secs(now)},
+        )?;
+        Ok(())
     }
 
     /// False if the delegate is on record under another authority, or if the pair would

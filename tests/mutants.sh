@@ -58,7 +58,7 @@ quick() { # the quick tests of a suite first
   case $suite in
   bytes) run 300 -p wikala-chain -p wikala-certs --tests ;;
   record) run 300 -p wikala-doors --test wikala -- record:: --skip races --skip simulation ;;
-  doors) run 300 -p wikala-doors --lib && run 300 -p wikala-witness --lib && run 300 -p wikala-doors --test wikala -- house:: link::handshake refusals:: schemas:: ;;
+  doors) run 300 -p wikala-doors --lib && run 300 -p wikala-witness --lib && run 300 -p wikala-doors --test wikala -- house:: link::handshake obligations:: refusals:: schemas:: ;;
   esac
 }
 long() { # only for what those did not notice

@@ -46,7 +46,7 @@ fn generating_is_deterministic_and_gives_what_is_checked_in() {
 fn every_case_is_answered_as_it_says_the_contract_included() {
     let summary = check(&checked_in()).unwrap_or_else(|error| panic!("{error}"));
     println!("{summary}");
-    assert_eq!(summary.cases.len(), 13);
+    assert_eq!(summary.cases.len(), 17);
     // Six signed strings, the two-hop chain, the dispatched chain of the delivered run.
     assert_eq!(summary.cases["contract"], 8);
     assert_eq!(summary.cases["ed25519"], 1065);

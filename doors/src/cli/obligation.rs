@@ -222,7 +222,7 @@ pub(super) fn run(command: ObligationCommand) -> Result<(), Failure> {
 
 /// `verify ledger FILE`: without a witness and without a network.
 pub(super) fn verify_ledger(file: &std::path::Path) -> Result<(), Failure> {
-    let count = ledger::verify(&io::read(file)?).map_err(Failure::refused)?;
+    let count = ledger::verify(&io::read(file)?).map_err(|broken| Failure::refused(broken.to_string()))?;
     io::say(format!("{count} entries, each with the digest of what it says and of the one before it"))
 }
 

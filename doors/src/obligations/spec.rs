@@ -92,11 +92,15 @@ pub fn canonical(value: &Value) -> Result<String, Problem> {
     serde_json_canonicalizer::to_string(value).map_err(|_| malformed("request: cannot be written as canonical JSON"))
 }
 
+/// Whatever its spelling: `1e20` is as inexact to some readers as its twenty-one digits.
 fn is_exact(value: &Value) -> bool {
     match value {
-        Value::Number(number) => {
-            number.as_u64().is_none_or(|n| n <= EXACT) && number.as_i64().is_none_or(|n| n.unsigned_abs() <= EXACT)
-        }
+        Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+            (Some(n), ..) => n <= EXACT,
+            (_, Some(n), _) => n.unsigned_abs() <= EXACT,
+            (.., Some(n)) => n.is_finite() && (n.fract() != 0.0 || n.abs() <= EXACT as f64),
+            _ => false,
+        },
         Value::Array(list) => list.iter().all(is_exact),
         Value::Object(members) => members.values().all(is_exact),
         _ => true,

@@ -18,6 +18,7 @@ mod ed25519;
 mod json;
 mod keys;
 mod links;
+mod obligations;
 mod payloads;
 mod presenter;
 mod proofs;
@@ -41,17 +42,21 @@ struct Family {
     replay: fn(&Value) -> Value,
 }
 
-const FAMILIES: [Family; 11] = [
+const FAMILIES: [Family; 15] = [
     Family { name: "acts", cases: acts::cases, replay: acts::replay },
     Family { name: "certificates", cases: certificates::cases, replay: certificates::replay },
     Family { name: "chain", cases: chain::cases, replay: chain::replay },
     Family { name: "json", cases: json::cases, replay: json::replay },
     Family { name: "keys", cases: keys::cases, replay: keys::replay },
+    Family { name: "ledger_chain", cases: obligations::ledger_cases, replay: obligations::replay_ledger },
     Family { name: "links", cases: links::cases, replay: links::replay },
+    Family { name: "obligation_acts", cases: obligations::act_cases, replay: obligations::replay_act },
     Family { name: "payloads", cases: payloads::cases, replay: payloads::replay },
     Family { name: "presenter", cases: presenter::cases, replay: presenter::replay },
     Family { name: "proofs", cases: proofs::cases, replay: proofs::replay },
+    Family { name: "request_digest", cases: obligations::request_cases, replay: obligations::replay_request },
     Family { name: "rfc9421", cases: rfc9421::cases, replay: rfc9421::replay },
+    Family { name: "state_table", cases: obligations::state_cases, replay: obligations::replay_state },
     Family { name: "window", cases: window::cases, replay: window::replay },
 ];
 

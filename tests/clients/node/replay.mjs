@@ -205,7 +205,34 @@ function rfc9421(i) {
 }
 
 const proofs = ({ proof }) => wire.readProof(proof);
-const FAMILIES = { acts, certificates, chain, json, keys, links, payloads, presenter, proofs, rfc9421, window };
+
+function obligation_acts(i) {
+  const proof = wire.readProof(i.proof);
+  const signed = wire.obligationAct(i, proof.timestamp);
+  if (proof.nonce !== null || !wire.covers(proof, signed)) throw new No("act-signature");
+  if (!wire.fresh(i.now, proof.timestamp)) throw new No("act-stale");
+  return { signer: proof.publicKey, digest: sha256(signed) };
+}
+
+function request_digest({ parts, obligation, thread, kind, messageId, role }) {
+  const read = (text) => {
+    try {
+      return wire.readJson(text);
+    } catch (error) {
+      throw new No(error instanceof wire.Twice ? "body-duplicate-key" : "body-malformed");
+    }
+  };
+  const request = { v: 1, thread, kind, messageId, role, parts: read(parts), obligation: read(obligation) };
+  const canonical = wire.canonical(request);
+  return { digest: sha256(canonical), canonical };
+}
+
+const state_table = ({ from, event, to }) => ({ state: wire.nextState(from, event, to) });
+const ledger_chain = ({ lines }) => ({ entries: wire.readLedger(lines) });
+const FAMILIES = {
+  acts, certificates, chain, json, keys, ledger_chain, links, obligation_acts, payloads, presenter, proofs,
+  request_digest, rfc9421, state_table, window,
+};
 
 function replay(family, inputs) {
   try {
@@ -213,6 +240,7 @@ function replay(family, inputs) {
   } catch (error) {
     if (!(error instanceof No)) throw error;
     const refusal = { ok: false, code: error.code };
+    if (family === "ledger_chain") return { ...refusal, entry: error.hop };
     return family === "chain" ? { ...refusal, hop: error.hop } : refusal;
   }
 }

@@ -353,3 +353,89 @@ export function readCertificate(raw) {
 }
 
 export const fresh = (now, at) => Math.abs(now - at) <= 60;
+
+// Obligations
+
+/** The signed bytes of an act on an obligation. */
+export function obligationAct(i, at) {
+  const said = {
+    create: () => [i.thread, i.request],
+    accept: () => [i.obligation, i.revision],
+    decline: () => [i.obligation, i.revision, sha256(i.reason)],
+    progress: () => [i.obligation, i.revision, i.to, i.reason],
+    respond: () => [i.obligation, i.event, i.request, i.response],
+    cancel: () => [i.obligation, i.revision, i.reason],
+    ack: () => [i.event, i.envelope],
+  }[i.act]();
+  const tag = i.act === "ack" ? "wikala-mailbox-ack" : `wikala-obligation-${i.act}`;
+  return [tag, ...said, at].join(":");
+}
+
+/** RFC 8785 of a value as readJson gives it, or of a plain one. */
+export function canonical(value) {
+  if (value instanceof Num || typeof value === "number") {
+    const number = value instanceof Num ? Number(value.raw) : value;
+    const exact = !Number.isInteger(number) || Number.isSafeInteger(number);
+    if (!Number.isFinite(number) || !exact) throw new No("body-malformed");
+    return JSON.stringify(number);
+  }
+  if (typeof value === "string") {
+    if (!value.isWellFormed()) throw new No("body-malformed");
+    return JSON.stringify(value);
+  }
+  if (value === null || typeof value === "boolean") return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const members = value instanceof Map ? value : new Map(Object.entries(value));
+  const names = [...members.keys()].sort(); // by UTF-16 code units, as it must be
+  return `{${names.map((name) => `${canonical(name)}:${canonical(members.get(name))}`).join(",")}}`;
+}
+
+const OPEN = ["created", "recipient_committed", "acknowledged", "in_progress", "pending_human", "blocked"];
+const CLAIMS = {
+  created: ["recipient_committed"],
+  acknowledged: ["in_progress", "pending_human", "blocked"],
+  in_progress: ["pending_human", "blocked"],
+  pending_human: ["acknowledged", "in_progress"],
+  blocked: ["acknowledged", "in_progress"],
+};
+
+export function nextState(state, event, to) {
+  if (event === "transition" && !OPEN.slice(1).includes(to)) throw new No("state-not-assertable");
+  if (!OPEN.includes(state)) throw new No("obligation-terminal");
+  const early = OPEN.indexOf(state) < 2;
+  if (event === "decline" && !early) throw new No("decline-after-acceptance");
+  const follows = {
+    transition: CLAIMS[state]?.includes(to) && to,
+    committed: state === "created" && "recipient_committed",
+    accept: early && "acknowledged",
+    decline: "declined",
+    paused: ["acknowledged", "in_progress"].includes(state) && "pending_human",
+    completed: "completed",
+    failed: "failed",
+    cancel: "canceled",
+    overdue: "expired",
+  }[event];
+  if (!follows) throw new No("illegal-transition");
+  return follows;
+}
+
+/** How many entries verify; each has the digest of what it says and of the one before. */
+export function readLedger(lines) {
+  let [before, previous] = [undefined, "0".repeat(64)];
+  for (const [at, line] of lines.entries()) {
+    const broken = new No("ledger-broken", at + 1);
+    let entry;
+    try {
+      entry = JSON.parse(line);
+    } catch {
+      throw broken;
+    }
+    const { entryDigest, ...said } = entry;
+    const digest = sha256(canonical(said));
+    const follows = !before || (said.from === before.to && said.obligationId === before.obligationId);
+    if (entryDigest !== digest || said.prevDigest !== previous || said.revision !== at + 1 || !follows) throw broken;
+    [before, previous] = [said, digest];
+  }
+  if (!before) throw new No("ledger-broken", 0);
+  return lines.length;
+}

@@ -252,9 +252,46 @@ def rfc9421(i):
     return {"signer": key, "created": int(told["created"]), "base": base, "digest": sha256(base)}
 
 
+def obligation_acts(i):
+    proof = wire.read_proof(i["proof"])
+    signed = wire.obligation_act(i, proof["timestamp"])
+    if proof["nonce"] is not None or not wire.covers(proof, signed):
+        raise No("act-signature")
+    if not wire.fresh(i["now"], proof["timestamp"]):
+        raise No("act-stale")
+    return {"signer": proof["publicKey"], "digest": sha256(signed)}
+
+
+def request_digest(i):
+    for name in ("parts", "obligation"):
+        try:
+            wire.read_json(i[name])
+        except wire.NotJson:
+            raise No("body-malformed") from None
+        except wire.Twice:
+            raise No("body-duplicate-key") from None
+    request = {"v": 1, **{name: i[name] for name in ("thread", "kind", "messageId", "role")}}
+    try:
+        request |= {name: json.loads(i[name]) for name in ("parts", "obligation")}
+        canonical = wire.canonical(request)
+    except (ValueError, OverflowError):
+        raise No("body-malformed") from None
+    return {"digest": sha256(canonical), "canonical": canonical}
+
+
+def state_table(i):
+    return {"state": wire.next_state(i["from"], i["event"], i.get("to"))}
+
+
+def ledger_chain(i):
+    return {"entries": wire.read_ledger(i["lines"])}
+
+
 FAMILIES = {
     "acts": acts, "certificates": certificates, "chain": chain, "json": json_texts, "keys": keys, "links": links,
     "payloads": payloads, "presenter": presenter, "proofs": proofs, "rfc9421": rfc9421, "window": window,
+    "obligation_acts": obligation_acts, "request_digest": request_digest, "state_table": state_table,
+    "ledger_chain": ledger_chain,
 }
 
 
@@ -263,6 +300,8 @@ def replay(family, inputs):
         return {"ok": True, **FAMILIES[family](inputs)}
     except No as no:
         refusal = {"ok": False, "code": no.code}
+        if family == "ledger_chain":
+            return {**refusal, "entry": no.hop}
         return {**refusal, "hop": no.hop} if family == "chain" else refusal
 
 

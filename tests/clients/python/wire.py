@@ -375,3 +375,116 @@ def read_certificate(raw):
 
 def fresh(now, at):
     return abs(now - at) <= 60
+
+
+# Obligations
+
+
+def obligation_act(i, at):
+    """The signed bytes of an act on an obligation."""
+    act, revision = i["act"], i.get("revision")
+    if act == "ack":
+        return f"wikala-mailbox-ack:{i['event']}:{i['envelope']}:{at}"
+    said = {
+        "create": lambda: f"{i['thread']}:{i['request']}",
+        "accept": lambda: f"{i['obligation']}:{revision}",
+        "decline": lambda: f"{i['obligation']}:{revision}:{sha256(i['reason'])}",
+        "progress": lambda: f"{i['obligation']}:{revision}:{i['to']}:{i['reason']}",
+        "respond": lambda: f"{i['obligation']}:{i['event']}:{i['request']}:{i['response']}",
+        "cancel": lambda: f"{i['obligation']}:{revision}:{i['reason']}",
+    }
+    return f"wikala-obligation-{act}:{said[act]()}:{at}"
+
+
+def es_number(value):
+    """A number as ECMAScript prints it (RFC 8785, 3.2.2.3)."""
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("not finite")
+    if value == int(value) and abs(value) > 2**53 - 1:
+        raise ValueError("not exact")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    digits, exponent = f"{abs(value):.17e}".split("e")
+    for precision in range(1, 18):
+        short = f"{abs(value):.{precision - 1}e}"
+        if float(short) == abs(value):
+            digits, exponent = short.split("e")
+            break
+    digits, point = digits.replace(".", ""), int(exponent) + 1
+    if len(digits) <= point <= 21:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return sign + digits[:point] + "." + digits[point:]
+    if -6 < point <= 0:
+        return sign + "0." + "0" * -point + digits
+    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{sign}{mantissa}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+
+
+def canonical(value):
+    """RFC 8785 of a value as json.loads gives it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, (int, float)):
+        return es_number(value)
+    if isinstance(value, str):
+        value.encode()  # half a surrogate pair is no text
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ",".join(canonical(one) for one in value) + "]"
+    names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+    return "{" + ",".join(f"{canonical(name)}:{canonical(value[name])}" for name in names) + "}"
+
+
+OPEN = ["created", "recipient_committed", "acknowledged", "in_progress", "pending_human", "blocked"]
+CLAIMS = {
+    "created": ["recipient_committed"],
+    "acknowledged": ["in_progress", "pending_human", "blocked"],
+    "in_progress": ["pending_human", "blocked"],
+    "pending_human": ["acknowledged", "in_progress"],
+    "blocked": ["acknowledged", "in_progress"],
+}
+
+
+def next_state(state, event, to=None):
+    if event == "transition" and to not in OPEN[1:]:
+        raise No("state-not-assertable")
+    if state not in OPEN:
+        raise No("obligation-terminal")
+    early, working = state in OPEN[:2], state in ("acknowledged", "in_progress")
+    if event == "decline" and not early:
+        raise No("decline-after-acceptance")
+    follows = {
+        "transition": to if to in CLAIMS.get(state, []) else None,
+        "committed": "recipient_committed" if state == "created" else None,
+        "accept": "acknowledged" if early else None,
+        "decline": "declined",
+        "paused": "pending_human" if working else None,
+        "completed": "completed",
+        "failed": "failed",
+        "cancel": "canceled",
+        "overdue": "expired",
+    }[event]
+    if follows is None:
+        raise No("illegal-transition")
+    return follows
+
+
+def read_ledger(lines):
+    """How many entries verify; each has the digest of what it says and of the one before."""
+    before, previous = None, "0" * 64
+    for count, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            said = entry.pop("entryDigest", None)
+            digest = sha256(canonical(entry))
+        except (ValueError, AttributeError):
+            raise No("ledger-broken", count) from None
+        follows = before is None or (entry["from"], entry["obligationId"]) == (before["to"], before["obligationId"])
+        if said != digest or entry["prevDigest"] != previous or entry["revision"] != count or not follows:
+            raise No("ledger-broken", count)
+        before, previous = entry, digest
+    if before is None:
+        raise No("ledger-broken", 0)
+    return len(lines)

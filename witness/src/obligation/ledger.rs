@@ -77,18 +77,36 @@ fn digest_of(members: &Value) -> Digest {
     Digest::of(&serde_json_canonicalizer::to_vec(members).unwrap_or_default())
 }
 
+/// What is wrong with an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The entry, counted from 1; 0 if there is none at all.
+    pub entry: usize,
+    /// What is wrong with it.
+    pub fact: &'static str,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.entry {
+            0 => write!(f, "ledger: {}", self.fact),
+            entry => write!(f, "ledger: entry {entry} {}", self.fact),
+        }
+    }
+}
+
 /// Verifies an export: one JSON object a line, oldest first.
 ///
 /// # Errors
-/// One sentence that names the entry, counted from 1.
-pub fn verify(export: &str) -> Result<usize, String> {
+/// The first entry that does not hold.
+pub fn verify(export: &str) -> Result<usize, Broken> {
     let mut before: Option<Value> = None;
     let mut prev = Digest::ZERO.to_hex();
     let mut count = 0;
     for line in export.lines().filter(|line| !line.trim().is_empty()) {
         count += 1;
-        let wrong = |fact: &str| format!("ledger: entry {count} {fact}");
-        wikala_chain::json::check(line).map_err(|error| wrong(&format!("is no JSON ({error})")))?;
+        let wrong = |fact| Broken { entry: count, fact };
+        wikala_chain::json::check(line).map_err(|_| wrong("is no JSON"))?;
         let mut entry: Value = serde_json::from_str(line).map_err(|_| wrong("is no JSON"))?;
         let members = entry.as_object_mut().ok_or_else(|| wrong("is no object"))?;
         let said = members.shift_remove("entryDigest");
@@ -110,7 +128,8 @@ pub fn verify(export: &str) -> Result<usize, String> {
         prev = digest;
         before = Some(entry);
     }
-    if count == 0 { Err("ledger: no entries, export one with GET …/ledger".to_owned()) } else { Ok(count) }
+    let empty = Broken { entry: 0, fact: "no entries, export one with GET …/ledger" };
+    if count == 0 { Err(empty) } else { Ok(count) }
 }
 
 #[cfg(test)]
@@ -149,7 +168,7 @@ mod tests {
     fn an_export_verifies_and_what_was_changed_is_named() {
         let lines = export(14);
         assert_eq!(verify(&lines.join("\n")), Ok(14));
-        let told = |lines: &[String]| verify(&lines.join("\n")).unwrap_err();
+        let told = |lines: &[String]| verify(&lines.join("\n")).unwrap_err().to_string();
         let mut changed = lines.clone();
         changed[6] = changed[6].replace("1800000006", "1800000007");
         assert!(told(&changed).contains("entry 7 does not have the digest"), "{}", told(&changed));

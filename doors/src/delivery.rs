@@ -52,7 +52,7 @@ pub fn run_input(delivery: &Delivery) -> String {
         ("messages", messages),
         ("tools", own("tools", "[]")),
         ("context", own("context", "[]")),
-        ("forwardedProps", bag::delivered(callers_bag, delivery).unwrap_or_else(null)),
+        ("forwardedProps", forwarded(callers_bag, delivery).unwrap_or_else(null)),
         ("resume", resume.filter(|entries| entries != "[]").unwrap_or_else(null)),
     ];
     let mut edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, Some(new.as_str()))).collect();
@@ -78,7 +78,7 @@ pub fn agui_body(delivery: &Delivery, run: &str) -> String {
     let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
     let (thread, run) = (json::quote(delivery.thread.as_str()), json::quote(run));
     let mut edits = vec![("threadId", Some(thread)), ("runId", Some(run))];
-    if let Some(bag) = bag::delivered(raw("forwardedProps"), delivery) {
+    if let Some(bag) = forwarded(raw("forwardedProps"), delivery) {
         edits.push(("forwardedProps", Some(bag)));
     }
     if let Some(resume) = raw("resume").map(without_proofs) {
@@ -89,6 +89,36 @@ pub fn agui_body(delivery: &Delivery, run: &str) -> String {
     }
     let edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, new.as_deref())).collect();
     json::edit(words, &edits).unwrap_or_else(|_| words.to_owned())
+}
+
+/// The members of `forwardedProps` that older frameworks take an answer from, whatever case
+/// they are written in (some fold it before they look): each with the value it resumes with.
+pub(crate) fn commands(props: &str) -> Vec<(String, String)> {
+    let members = RawObject::parse(props).unwrap_or_default();
+    let mut found = Vec::new();
+    for (name, command) in members.iter().filter(|(name, _)| name.eq_ignore_ascii_case("command")) {
+        let command = RawObject::parse(command.get()).unwrap_or_default();
+        let resumes = command.iter().filter(|(name, _)| name.eq_ignore_ascii_case("resume"));
+        found.extend(resumes.map(|(_, value)| (name.to_owned(), value.get().to_owned())));
+    }
+    found
+}
+
+/// The bag as an AG-UI agent may see it. A command that resumes is an answer, and
+/// reaches the agent only as the one that was let through: by any other turn, or beside
+/// entries that were checked, anybody who may speak could answer what the agent asked.
+fn forwarded(callers: Option<&str>, delivery: &Delivery) -> Option<String> {
+    let bag = bag::delivered(callers, delivery)?;
+    let answer = delivery.leg.reply.is_some()
+        && delivery.leg.words.dialect == Dialect::AgUi
+        && RawObject::parse(&delivery.leg.words.text)
+            .is_ok_and(|body| body.get("resume").is_none_or(|raw| raw.get() == "null"));
+    if answer {
+        return Some(bag);
+    }
+    let commands = commands(&bag);
+    let gone: Vec<(&str, Option<&str>)> = commands.iter().map(|(name, _)| (name.as_str(), None)).collect();
+    Some(json::edit(&bag, &gone).unwrap_or(bag))
 }
 
 /// Resume entries without the proofs beside them; the rest of their `metadata` stays.

@@ -38,6 +38,12 @@ async fn n35_n58_a_revoked_session_reads_acts_and_retries_no_more() {
     let act = json!({ "revision": 1, "act": scene.prove(&session(), &deed(1)), "certificate": given });
     assert_eq!(code(&scene.post(&route(&owed.id, "cancel"), &act).await), "401 certificate-revoked");
     assert_eq!(code(&scene.ask(&asked).await), "401 certificate-revoked", "no receipt for a retry either");
+    asked["metadata"].as_object_mut().expect("a bag").remove("delegation");
+    assert_eq!(
+        code(&scene.ask(&asked).await),
+        "401 certificate-revoked",
+        "nor a run of its own, without the certificate"
+    );
     // What it did stays, and is the head's.
     let (_, list) = scene.get("/v1/response-obligations?role=requester", &head()).await;
     assert_eq!(list["obligations"].as_array().map(Vec::len), Some(2));

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use wikala_chain::PublicKey;
 
 use crate::ids::{RunId, ThreadId};
-use crate::model::{AgentId, ItemKind, Status};
+use crate::model::{AgentId, Status};
 use crate::read::Reader;
 use crate::refusal::{Code, No, Refusal};
 
@@ -48,21 +48,16 @@ impl Reader {
         Ok(runs)
     }
 
-    /// The open calls of the thread's waiting runs: a result for one of them is an
-    /// answer, a result for anything else is history.
+    /// The open calls of the thread's waiting runs, asked for by themselves or by an
+    /// interrupt: a result for one of them is an answer, a result for anything else is
+    /// history.
     ///
     /// # Errors
     /// Only faults.
     pub fn open_calls(&self, thread: &ThreadId) -> Result<Vec<(RunId, String)>, No> {
         let mut open = Vec::new();
         for run in self.store.asking_runs(thread)?.into_iter().filter(|run| run.status == Status::InputRequired) {
-            if let Some(ask) = self.store.newest_ask(&run.id)? {
-                for item in self.store.items(&run.id, ask.ordinal)? {
-                    if item.kind == ItemKind::Call {
-                        open.push((run.id.clone(), item.id));
-                    }
-                }
-            }
+            open.extend(self.store.unanswered_calls(&run.id)?.into_iter().map(|call| (run.id.clone(), call)));
         }
         Ok(open)
     }

@@ -7,6 +7,7 @@ use wikala_witness::{ItemKind, Reply, ReplyItem};
 
 use crate::answer::{Door, Problem};
 use crate::bag;
+use crate::delivery;
 use crate::obligations;
 
 /// The longest id a client may give a thread or a run, bytes. They are stored and sent back.
@@ -115,7 +116,9 @@ impl Input {
         // Two parsers that disagree on a repeated key would read two requests out of
         // one: refused at every depth.
         let body = RawObject::parse(body)?;
+        one_spelling(&body, &["threadId", "runId", "parentRunId", "forwardedProps", "protocolVersion"])?;
         let messages = objects(&body, "messages")?.ok_or_else(|| malformed("messages: missing, send a list"))?;
+        messages.iter().try_for_each(|message| one_spelling(message, &["toolCallId", "toolCalls"]))?;
         let mut input = Input {
             thread_id: id(&body, "threadId")?,
             run_id: id(&body, "runId")?,
@@ -127,7 +130,7 @@ impl Input {
                 .is_some_and(|version| version.split('.').next() == Some("1")),
             digest: body_digest(&body),
             resume: None,
-            command: command(present(&body, "forwardedProps")),
+            command: command(present(&body, "forwardedProps"))?,
             obligation: present(&body, "forwardedProps")
                 .and_then(|props| Some(RawObject::parse(props).ok()?.get(obligations::EXTENSION)?.get().to_owned())),
             newest: messages.iter().rev().find_map(newest),
@@ -138,6 +141,7 @@ impl Input {
                 input.resolutions.extend(present(&metadata, "resolution").map(str::to_owned));
                 input.delegations.extend(present(&metadata, "delegation").map(str::to_owned));
             }
+            entries.iter().try_for_each(|entry| one_spelling(entry, &["interruptId"]))?;
             let items = entries.iter().map(entry).collect::<Result<_, _>>()?;
             // Proofs in entry metadata are about the answer, not of it.
             let bytes = without_metadata(present(&body, "resume").unwrap_or("[]"));
@@ -193,9 +197,23 @@ fn entry(entry: &RawObject) -> Result<ReplyItem, Problem> {
 }
 
 /// `forwardedProps.command.resume`, the older frameworks' way to answer.
-fn command(props: Option<&str>) -> Option<String> {
-    let command = RawObject::parse(RawObject::parse(props?).ok()?.get("command")?.get()).ok()?;
-    present(&command, "resume").map(str::to_owned)
+fn command(props: Option<&str>) -> Result<Option<String>, Problem> {
+    let mut commands = props.map(delivery::commands).unwrap_or_default();
+    if commands.len() > 1 {
+        return Err(malformed("forwardedProps: several members resume, send one command"));
+    }
+    Ok(commands.pop().map(|(_, resume)| resume).filter(|raw| raw != "null"))
+}
+
+/// A member that some agents read under a second spelling: what was no answer here would be
+/// one there, and the bag that was read here not the one they read.
+fn one_spelling(object: &RawObject, names: &[&str]) -> Result<(), Problem> {
+    let folded = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    let other = |name: &&str| object.iter().any(|(key, _)| key != *name && folded(key) == folded(name));
+    match names.iter().find(|name| other(name)) {
+        Some(name) => Err(malformed(format!("{name}: spelled in another way, AG-UI spells it like this"))),
+        None => Ok(()),
+    }
 }
 
 /// `forwardedProps` is the bag; the reference's old clients put it into an extra

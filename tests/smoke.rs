@@ -40,7 +40,7 @@ async fn a_bound_run_pauses_is_answered_by_its_head_and_completes() {
     assert_eq!(delivery.run, opened.run);
     let run = opened.run.clone();
     puppet.say(&run, Fact::Started, "{\"type\":\"RUN_STARTED\"}").await;
-    let question = Question { id: Some("q1".into()), call: None, text: "{\"id\":\"q1\"}".into() };
+    let question = Question { id: Some("q1".into()), call: None, text: "{\"id\":\"q1\"}".into(), owing: None };
     puppet.say(&run, Fact::Ended { questions: vec![question], pending: None, cancelled: false }, "{}").await;
     puppet.finish(&run).await;
 

@@ -139,7 +139,7 @@ pub fn is_code(text: &str) -> bool {
 
 /// A deed whose signature was verified for the key it claims. Says nothing yet about
 /// whether that key may.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedDeed {
     deed: Deed,
     signer: PublicKey,

@@ -66,6 +66,7 @@
 
 pub mod base64url;
 mod cache;
+mod canonical;
 mod chain;
 mod digest;
 mod encoding;
@@ -79,6 +80,7 @@ pub mod payload;
 mod scan;
 mod token;
 
+pub use canonical::{Inexact, canonical};
 pub use chain::{Chain, Head, MAX_HOP_BYTES, MAX_HOPS, PrefixCache, Presenter, VerifiedChain};
 pub use digest::{Digest, Fingerprint};
 pub use encoding::{NotHex, is_nonce, nonce};

@@ -111,6 +111,7 @@ impl Code {
                 | Record::RequesterNotAuthor
                 | Record::ExactResponsibleRequired
                 | Record::ExactRequesterRequired
+                | Record::EntitlementDenied
                 | Record::ResponseBindingMismatch => StatusCode::FORBIDDEN,
                 Record::AgentUnknown | Record::ThreadUnknown | Record::RunUnknown | Record::ObligationUnavailable => {
                     StatusCode::NOT_FOUND
@@ -120,6 +121,7 @@ impl Code {
                 | Record::RunEnded
                 | Record::RunIdReused
                 | Record::AnswerForm
+                | Record::AnswerTheRun
                 | Record::FingerprintAmbiguous
                 | Record::DelegateRebound
                 | Record::CarrierTaken

@@ -23,6 +23,8 @@ pub struct Serve {
     pub policy: Policy,
     /// The admission list; `None`: open.
     pub admission: Option<PathBuf>,
+    /// What is denied about obligations; `None`: nothing.
+    pub entitlements: Option<PathBuf>,
     /// A comment on every idle stream.
     pub keep_alive: Duration,
     /// How long closing may take.
@@ -171,6 +173,7 @@ mod tests {
                 public_url: None,
                 policy: Policy::default(),
                 admission: None,
+                entitlements: None,
                 keep_alive: Duration::from_secs(keep_alive),
                 shutdown_grace: Duration::ZERO,
                 metrics_listen: None,

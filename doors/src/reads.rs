@@ -12,6 +12,7 @@ use wikala_chain::PublicKey;
 use wikala_witness::{AgentId, AskItemView, Entry, ItemKind, RunView, TreeNode};
 
 use crate::answer::{Door, Problem};
+use crate::bag;
 use crate::door::{Knock, Route, agent, run_id, thread_id};
 use crate::fanout::Tail;
 use crate::house::App;
@@ -279,6 +280,9 @@ fn item_words(item: &AskItemView) -> Value {
     });
     if let Some(schema) = &item.schema {
         words["schema"] = schema.as_str().into();
+    }
+    if let Some(owed) = &item.owed {
+        words["obligation"] = bag::stands(owed);
     }
     words
 }

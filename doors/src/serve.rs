@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use wikala_chain::{PublicKey, SigningKey};
-use wikala_witness::{PresenterPolicy, ReadPolicy};
+use wikala_witness::obligation::Denied;
+use wikala_witness::{Policy, PresenterPolicy, ReadPolicy};
 
 use crate::config::Serve;
 use crate::desk::Clock;
@@ -53,9 +54,13 @@ pub async fn run(config: Serve) -> Result<(), Failure> {
         None => Admission::Open,
         Some(file) => Admission::Listed(Arc::new(Mutex::new(admitted(file)?))),
     };
+    let denied = match &config.entitlements {
+        None => Vec::new(),
+        Some(file) => denied(file)?,
+    };
     let settings = Settings {
         public_url: public_url.trim_end_matches('/').to_owned(),
-        policy: config.policy.clone(),
+        policy: Policy { denied, ..config.policy.clone() },
         admission,
         keep_alive: config.keep_alive,
         ping: link::PING,
@@ -140,7 +145,7 @@ fn describe() {
     describe_histogram!("wikala_desk_group_jobs", "Jobs that shared one commit");
 }
 
-/// Waits for SIGTERM or SIGINT; SIGHUP rereads the admission list.
+/// Waits for SIGTERM or SIGINT; SIGHUP rereads the lists.
 async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::environment(format!("signals: {error}")));
     let mut term = listen(SignalKind::terminate())?;
@@ -156,11 +161,21 @@ async fn until_told(app: &App, config: &Serve) -> Result<(), Failure> {
             _ = term.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
             _ = hang_up.recv() => {
-                let Some(file) = &config.admission else { continue };
-                match admitted(file) {
-                    Ok(keys) => link::readmit(app, keys).await,
-                    // A list that does not read admits nobody new and evicts nobody.
+                // A list that does not read admits nobody new, evicts nobody and denies what it did.
+                match config.admission.as_deref().map(admitted).transpose() {
+                    Ok(Some(keys)) => link::readmit(app, keys).await,
+                    Ok(None) => {}
                     Err(failure) => tracing::error!(%failure, "the admission list stays as it was"),
+                }
+                match config.entitlements.as_deref().map(denied).transpose() {
+                    Ok(Some(list)) => {
+                        let set = app.desk.ask(move |witness, _| { witness.set_denied(list); Ok(()) }).await;
+                        if let Err(no) = set {
+                            tracing::error!(%no, "the list of what is denied stays as it was");
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(failure) => tracing::error!(%failure, "the list of what is denied stays as it was"),
                 }
             }
         }
@@ -204,22 +219,26 @@ pub fn read_key(data: &Path) -> Result<SigningKey, Failure> {
     SigningKey::from_pem(&text).map_err(|error| Failure::environment(format!("key: {}: {error}", path.display())))
 }
 
-/// The admission list: one key a line, `#` begins a comment.
+/// The admission list: one key a line.
 fn admitted(file: &Path) -> Result<HashSet<PublicKey>, Failure> {
+    let read = |line: &str| PublicKey::from_hex(line).map_err(|error| format!("{error}, one key of 64 hex a line"));
+    Ok(lines(file, "admission", read)?.into_iter().collect())
+}
+
+/// What is denied about obligations, a line each.
+fn denied(file: &Path) -> Result<Vec<Denied>, Failure> {
+    lines(file, "entitlements", |line| Denied::parse(line).map_err(str::to_owned))
+}
+
+/// A list of the operator's: an entry a line, `#` begins a comment.
+fn lines<T>(file: &Path, what: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Failure> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::environment(format!("admission: {} cannot be read ({error})", file.display())))?;
-    let mut keys = HashSet::new();
-    for (number, line) in text.lines().enumerate() {
-        let key = line.split('#').next().unwrap_or("").trim();
-        if !key.is_empty() {
-            keys.insert(PublicKey::from_hex(key).map_err(|error| {
-                Failure::environment(format!(
-                    "admission: {} line {}: {error}, one key of 64 hex a line",
-                    file.display(),
-                    number + 1
-                ))
-            })?);
-        }
-    }
-    Ok(keys)
+        .map_err(|error| Failure::environment(format!("{what}: {} cannot be read ({error})", file.display())))?;
+    let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.split('#').next().unwrap_or("").trim()));
+    lines
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(n, line)| {
+            read(line).map_err(|error| Failure::environment(format!("{what}: {} line {n}: {error}", file.display())))
+        })
+        .collect()
 }

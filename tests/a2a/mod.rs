@@ -173,8 +173,10 @@ impl Puppet {
         let schema = r#"{"max": 1.0,"not":{"const":"misfit"}}"#;
         let text =
             |id: &str| format!(r#"{{"id":"{id}","reason":"input","message":"{id}?","responseSchema":{schema}}}"#);
-        let questions =
-            ids.iter().map(|id| Question { id: Some((*id).to_owned()), call: None, text: text(id) }).collect();
+        let questions = ids
+            .iter()
+            .map(|id| Question { id: Some((*id).to_owned()), call: None, text: text(id), owing: None })
+            .collect();
         let fact = Fact::Ended { questions, pending: None, cancelled: false };
         self.say(run, fact, r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt"}}"#).await;
         self.finish(run).await;

@@ -70,7 +70,12 @@ pub fn words(text: &str) -> Words {
 pub fn asking(ids: &[&str]) -> Fact {
     let questions = ids
         .iter()
-        .map(|id| Question { id: Some((*id).to_owned()), call: None, text: format!("{{\"id\":\"{id}\"}}") })
+        .map(|id| Question {
+            id: Some((*id).to_owned()),
+            call: None,
+            text: format!("{{\"id\":\"{id}\"}}"),
+            owing: None,
+        })
         .collect();
     Fact::Ended { questions, pending: None, cancelled: false }
 }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use wikala_chain::{AgentName, SigningKey};
 use wikala_doors::desk::Clock;
 use wikala_doors::house::{self, Admission, App, Gateway, Settings, ToLink};
+use wikala_doors::obligations::asked;
 use wikala_witness::{AgentId, Delivery, Dialect, Fact, LinkId, Policy, Registration, RunId, Verdict, Words};
 
 /// The first moment of every test, unix seconds.
@@ -167,9 +168,8 @@ impl Puppet {
 
     /// One event: the fact and its words as a provider sends them.
     pub async fn say(&self, run: &RunId, fact: Fact, text: &str) {
-        let (link, run) = (self.link, run.clone());
         let words = Words { dialect: Dialect::AgUi, text: text.into() };
-        self.app.desk.ask(move |w, now| w.event(now, link, &run, fact, words, None)).await.expect("heard");
+        asked::event(&self.app, self.link, run, fact, words, None).await.expect("heard");
     }
 
     pub async fn finish(&self, run: &RunId) {

@@ -3,6 +3,8 @@
 
 mod answered;
 mod asked;
+pub(crate) mod asks;
+mod denied;
 mod owned;
 mod races;
 mod revoked;

@@ -106,7 +106,7 @@ fn p07_calls_left_open_pause_the_run_and_never_complete_it() {
     }
     world.event(link, &opened.run, Fact::CallAnswered("c1".into()), None).expect("heard");
     // A question about a call asks for it once.
-    let question = Question { id: Some("q".into()), call: Some("c2".into()), text: "{}".into() };
+    let question = Question { id: Some("q".into()), call: Some("c2".into()), text: "{}".into(), owing: None };
     world.event(link, &opened.run, Fact::CallOpened("c3".into()), None).expect("heard");
     let ended = Fact::Ended { questions: vec![question], pending: None, cancelled: false };
     world.event(link, &opened.run, ended, None).expect("heard");
@@ -138,7 +138,7 @@ fn a_pause_without_ids_is_named_by_run_and_ordinal() {
     let opened = world.open(&a());
     world.take();
     for ordinal in 1..=2 {
-        let question = Question { id: None, call: None, text: "{}".into() };
+        let question = Question { id: None, call: None, text: "{}".into(), owing: None };
         let ended = Fact::Ended { questions: vec![question], pending: None, cancelled: false };
         world.event(link, &opened.run, ended, None).expect("asked");
         world.finish(link, &opened.run).expect("finished");

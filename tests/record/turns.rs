@@ -38,7 +38,7 @@ fn nameless_questions_of_one_pause_are_questions_each() {
     let link = world.serve(&a());
     let opened = world.open(&a());
     world.take();
-    let nameless = |text: &str| Question { id: None, call: None, text: format!("\"{text}\"") };
+    let nameless = |text: &str| Question { id: None, call: None, text: format!("\"{text}\""), owing: None };
     let asked = Fact::Ended { questions: vec![nameless("x"), nameless("y")], pending: None, cancelled: false };
     world.event(link, &opened.run, asked, None).expect("asked");
     let items = &world.view(&opened.run).asks[0].items;

@@ -90,9 +90,11 @@ fn record(code: Record) -> Met {
         | Record::ResponsibleNotRecipient
         | Record::SelfObligation
         | Record::DeadlineNotFuture
+        | Record::EntitlementDenied
         | Record::IdempotencyConflict
         | Record::MessageIdReused => EVERYWHERE,
         Record::ObligationUnavailable
+        | Record::AnswerTheRun
         | Record::ExactResponsibleRequired
         | Record::ExactRequesterRequired
         | Record::RevisionConflict

@@ -8,12 +8,13 @@ use wikala_chain::{Digest, SigningKey, VerifiedChain};
 use wikala_doors::obligations::acts::response;
 use wikala_doors::obligations::spec::{Asked, request};
 use wikala_witness::ThreadId;
-use wikala_witness::obligation::ObligationId;
+use wikala_witness::obligation::{Denied, ObligationId};
 
 use super::stage::{Stage, head, provider, stranger};
 use super::table::{Ask, At, Table};
 use crate::a2a::value;
 use crate::agui;
+use crate::obligations::asks::{demanding, stops};
 
 const EXTENSION: &str = "urn:wikala:obligation:1";
 
@@ -140,6 +141,17 @@ pub async fn demands(table: &mut Table) {
         Ask { body: Some(body.to_string().into_bytes()), ..ask }
     });
     table.refused(&stage, "message-id-reused", "another key", rekeyed).await;
+    let denied = vec![Denied::parse(&format!("deny obligation.create {}", head.public())).expect("a line")];
+    let set = stage.house.app.desk.ask(move |witness, _| {
+        witness.set_denied(denied);
+        Ok(())
+    });
+    set.await.expect("set");
+    for n in 0..4 {
+        let bag = Some(stage.bag(&head));
+        let ask = Demand { id: "denied", bag, ..of(plain()) }.asks(&stage).into_iter().nth(n).expect("one of four");
+        table.refused(&stage, "entitlement-denied", "the operator", [ask]).await;
+    }
 }
 
 /// Each level applies the next twice.
@@ -243,4 +255,31 @@ pub async fn routes(table: &mut Table) {
     table.refused(&stage, "obligation-terminal", "over", [accept(&provider, 1, 2)]).await;
     assert_eq!(with(json!({ "n": 1 })).send(&stage).await.expect("taken").0, 200);
     table.refused(&stage, "response-conflict", "another answer", [with(json!({ "n": 2 }))]).await;
+    a_question(table).await;
+}
+
+/// While a run waits for the answer it goes to the run.
+async fn a_question(table: &mut Table) {
+    let mut stage = Stage::open().await;
+    let run = stage.running().await;
+    let question = json!({ "id": "q", "reason": "confirmation" });
+    let asked = demanding(&run.thread, question, &json!({}), &provider(), stage.now());
+    stops(&stage.puppet, &run.run, asked).await;
+    let (_, _, view) = stage.get(&format!("/v1/runs/{}", run.run)).send(&stage).await.expect("read");
+    let owed = &view["asks"][0]["items"][0]["obligation"];
+    let text = |name: &str| owed[name].as_str().unwrap_or_else(|| panic!("{view}")).to_owned();
+    let id = ObligationId::parse(&text("obligation_id")).expect("ours");
+    let (event, request) = (text("request_event_id"), Digest::from_hex(&text("request_digest")).expect("a digest"));
+    let payload = response(&id, &event, &request, "completed", "", None, None).expect("exact");
+    let deed = Deed::Respond {
+        obligation: id.as_str().to_owned(),
+        event: event.clone(),
+        request,
+        response: Digest::of(payload.as_bytes()),
+    };
+    let act = value(&deed.sign(&head(), Moment::from_secs(stage.now())));
+    let said =
+        json!({ "request_event_id": event, "request_digest": request.to_hex(), "outcome": "completed", "act": act });
+    let aside = stage.post(&format!("/v1/response-obligations/{}/respond", id.as_str()), said);
+    table.refused(&stage, "answer-the-run", "a run waits for it", [aside]).await;
 }

@@ -33,7 +33,7 @@ async fn asked(schema: Value) -> Scene {
     let run = puppet.take().await.run;
     let text = json!({ "id": "q", "reason": "input", "responseSchema": schema }).to_string();
     let fact = Fact::Ended {
-        questions: vec![Question { id: Some("q".to_owned()), call: None, text }],
+        questions: vec![Question { id: Some("q".to_owned()), call: None, text, owing: None }],
         pending: None,
         cancelled: false,
     };
@@ -158,7 +158,7 @@ async fn an_outsider_learns_nothing_from_a_schema() {
     Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("opened");
     let run = scene.puppet.take().await.run;
     let text = json!({ "id": "q", "responseSchema": approval() }).to_string();
-    let questions = vec![Question { id: Some("q".to_owned()), call: None, text }];
+    let questions = vec![Question { id: Some("q".to_owned()), call: None, text, owing: None }];
     let fact = Fact::Ended { questions, pending: None, cancelled: false };
     scene.puppet.say(&run, fact, r#"{"type":"RUN_FINISHED","outcome":{"type":"interrupt"}}"#).await;
 

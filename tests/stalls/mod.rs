@@ -100,7 +100,7 @@ impl Scene {
 
     async fn waiting(&mut self) -> RunId {
         let run = self.running().await;
-        let question = Question { id: Some("q".into()), call: None, text: "{\"id\":\"q\"}".into() };
+        let question = Question { id: Some("q".into()), call: None, text: "{\"id\":\"q\"}".into(), owing: None };
         let asks = Fact::Ended { questions: vec![question], pending: None, cancelled: false };
         self.puppet.say(&run, asks, "{}").await;
         self.puppet.finish(&run).await;

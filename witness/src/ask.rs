@@ -10,6 +10,7 @@ use crate::cover::{cover, fits, same_asks};
 use crate::entry::{Entry, Mark};
 use crate::ids::{RunId, ThreadId};
 use crate::model::{Answer, Caller, Lane, Leg, Reply, Status};
+use crate::obligation::AnsweredBy;
 use crate::refusal::{Code, No, Refusal, Winner};
 use crate::store::acts::SpentRow;
 use crate::store::agents::AgentRow;
@@ -118,6 +119,7 @@ impl Witness {
             None => cover(&open, reply),
         };
         let covered = covered.and_then(|items| fits(&open, &items).map(|()| items));
+        let covered = covered.and_then(|items| self.fits_what_is_owed(&run.id, ask.ordinal, &items).map(|()| items));
         let items = match covered {
             Ok(items) => items,
             // What is closed cannot be covered any more: say who was first instead.
@@ -131,7 +133,16 @@ impl Witness {
             )
             .into());
         }
+        let by = match &right {
+            Right::Act { authorized, digest } => {
+                Some(AnsweredBy { signer: authorized.signer(), authority: authorized.authority(), act: *digest })
+            }
+            Right::Open => None,
+        };
         let closer = self.reopen(now, right, &run, &ask, digest)?;
+        if let Some(by) = by {
+            self.answer_what_is_owed(now, &run, ask.ordinal, &items, by)?;
+        }
         if let Some(consented) = &certificate {
             self.record_if_consented(now, consented)?;
         }

@@ -8,7 +8,7 @@ use crate::caller::Standing;
 use crate::entry::{Entry, Mark, Why};
 use crate::ids::{RunId, ThreadId};
 use crate::model::{AgentId, Caller, Leg, Lineage, Place, Presenting, Status, Utterance};
-use crate::obligation::Owed;
+use crate::obligation::{Made, Owed};
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
 use crate::store::agents::AgentRow;
@@ -201,7 +201,8 @@ impl Witness {
             None => None,
             Some(demand) => {
                 let tip = dispatched.as_ref().map(VerifiedChain::tip);
-                Some(self.owe(now, &thread_id, &id, tip, demand)?)
+                let made = Made { thread: &thread_id, run: &id, ask: None, dispatch: tip };
+                Some(self.owe(now, made, demand)?)
             }
         };
         if self.is_online(&agent, now) {

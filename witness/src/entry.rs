@@ -17,6 +17,15 @@ pub enum Mark {
         /// The open items.
         asks: Vec<String>,
     },
+    /// A question wanted to be owed an answer and is owed none; it is asked all the same.
+    NotOwed {
+        /// The question.
+        ask: String,
+        /// The refusal's code.
+        code: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
     /// An ask was answered; the run goes on.
     Answered {
         /// Which pause.
@@ -92,6 +101,7 @@ impl Entry {
                 Mark::Opened => "opened",
                 Mark::Claimed => "claimed",
                 Mark::Paused { .. } => "paused",
+                Mark::NotOwed { .. } => "not-owed",
                 Mark::Answered { .. } => "answered",
                 Mark::CancelRequested { .. } => "cancel-requested",
                 Mark::LinkGap { .. } => "link-gap",

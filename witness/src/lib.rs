@@ -137,6 +137,8 @@ pub struct Policy {
     pub unserved_s: u64,
     /// How long a lost link keeps its runs.
     pub link_grace_s: u64,
+    /// What is denied about obligations, beyond what membership gives.
+    pub denied: Vec<obligation::Denied>,
 }
 
 impl Default for Policy {
@@ -148,6 +150,7 @@ impl Default for Policy {
             offer_timeout_s: 5,
             unserved_s: 45,
             link_grace_s: 30,
+            denied: Vec::new(),
         }
     }
 }

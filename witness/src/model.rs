@@ -8,6 +8,7 @@ use wikala_chain::{AgentName, Digest, PublicKey, VerifiedChain};
 
 use crate::entry::Recorded;
 use crate::ids::{RunId, ThreadId};
+use crate::obligation::Owing;
 
 /// An agent's address: the key that serves it, and its name there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -280,6 +281,17 @@ pub struct Question {
     pub call: Option<String>,
     /// The question, JSON text as received.
     pub text: String,
+    /// An answer is owed to it, as its provider signed; or why none is.
+    pub owing: Option<Result<Box<Owing>, NotOwed>>,
+}
+
+/// Why a question that wants to be owed an answer is owed none. It is asked all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotOwed {
+    /// The refusal's stable code.
+    pub code: String,
+    /// What is wrong and what to do.
+    pub message: String,
 }
 
 /// The little the witness decides on, read out of a provider's words.

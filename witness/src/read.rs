@@ -7,6 +7,7 @@ use wikala_chain::{Fingerprint, PublicKey};
 use crate::entry::Recorded;
 use crate::ids::{RunId, ThreadId};
 use crate::model::{AgentId, Leg};
+use crate::obligation::ObligationRow;
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::Store;
 use crate::store::agents::AgentRow;
@@ -71,6 +72,11 @@ impl Reader {
         let thread = self.store.thread(&row.thread)?.ok_or(Fault::Corrupt("run.thread"))?;
         let agent = self.store.agent_row(row.agent)?.ok_or(Fault::Corrupt("run.agent"))?;
         let mut asks = Vec::new();
+        let owed = self.store.owed_to_asks(id)?;
+        let owed_to = |ordinal: u64, item: &str| {
+            let asked = |row: &&ObligationRow| row.ask.as_ref().is_some_and(|(o, i)| *o == ordinal && i == item);
+            owed.iter().find(asked).map(crate::obligation::owed)
+        };
         for ask in self.store.asks(id)? {
             let items = self.store.items(id, ask.ordinal)?;
             asks.push(AskView {
@@ -78,6 +84,7 @@ impl Reader {
                 items: items
                     .into_iter()
                     .map(|item| AskItemView {
+                        owed: owed_to(ask.ordinal, &item.id),
                         id: item.id,
                         kind: item.kind,
                         question: item.question,

@@ -58,6 +58,8 @@ codes! {
     RunEnded = "run-ended",
     RunIdReused = "run-id-reused",
     AnswerForm = "answer-form",
+    AnswerTheRun = "answer-the-run",
+    EntitlementDenied = "entitlement-denied",
     AnswerIncomplete = "answer-incomplete",
     AnswerUnknownAsk = "answer-unknown-ask",
     AnswerDuplicate = "answer-duplicate",

@@ -214,6 +214,7 @@ impl Witness {
             let provider = Some(agent.id.provider);
             let closer = Closer { authority: provider, signer: provider, answer: None };
             self.store.close_ask(&run.id, ask.ordinal, ClosedAs::ByProvider, closer, now)?;
+            self.withdraw_what_is_owed(now, &run.id, ask.ordinal)?;
             let mark =
                 Mark::Answered { ordinal: ask.ordinal, authority: Some(agent.id.provider.to_hex()), by_provider: true };
             let noted = self.note(&run.id, Entry::Mark(mark), now)?;
@@ -238,7 +239,7 @@ impl Witness {
         now: Moment,
         run: &RunRow,
         agent: &AgentRow,
-        questions: Vec<Question>,
+        mut questions: Vec<Question>,
         pending: Option<Vec<String>>,
         cancelled: bool,
     ) -> Result<(), No> {
@@ -247,7 +248,13 @@ impl Witness {
             None => self.store.unanswered_calls(&run.id)?,
         };
         let ordinal = self.store.newest_ask(&run.id)?.map_or(1, |ask| ask.ordinal + 1);
-        let items = items_of(&run.id, ordinal, questions, calls);
+        name_all(&run.id, ordinal, &mut questions);
+        // An id asked twice is asked as it was first.
+        let mut known = HashSet::new();
+        let first = |question: &&mut Question| known.insert(question.id.clone());
+        let owing = questions.iter_mut().filter(first).filter_map(|q| Some((q.id.clone()?, q.owing.take()?)));
+        let owing: Vec<_> = owing.collect();
+        let items = items_of(questions, calls);
         if items.is_empty() {
             let status = if cancelled { Status::Cancelled } else { Status::Completed };
             return self.end_run(now, &run.id, status, None, true);
@@ -260,6 +267,12 @@ impl Witness {
         let question = items.iter().map(|item| item.question.as_str()).collect::<Vec<_>>().join("\n");
         self.store.insert_ask(&run.id, ordinal, set, Digest::of(question.as_bytes()), &items, now)?;
         let asks = items.into_iter().map(|item| item.id).collect();
+        for (ask, owing) in owing {
+            if let Some(no) = self.owe_to_ask(now, run, &thread, (ordinal, ask.clone()), owing)? {
+                self.note(&run.id, Entry::Mark(Mark::NotOwed { ask, code: no.code, message: no.message }), now)?;
+            }
+        }
+        // Last: who follows the run stops reading here.
         self.note(&run.id, Entry::Mark(Mark::Paused { ordinal, asks }), now)?;
         self.run_paused(now, &run.id)
     }
@@ -326,19 +339,24 @@ impl Witness {
     }
 }
 
-/// The open items: the questions asked, and the announced calls nobody answered.
 /// A pause without ids gets one, from the run and the pause.
-fn items_of(run: &RunId, ordinal: u64, questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
+fn name_all(run: &RunId, ordinal: u64, questions: &mut [Question]) {
+    let mut nameless = 0;
+    for question in questions.iter_mut().filter(|question| question.id.is_none()) {
+        nameless += 1;
+        // The first gets the pause's id; further nameless ones are questions of their own.
+        let id = if nameless == 1 { format!("{run}.{ordinal}") } else { format!("{run}.{ordinal}.{nameless}") };
+        question.id = Some(id);
+    }
+}
+
+/// The open items: the questions asked, and the announced calls nobody answered.
+fn items_of(questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
     let mut items: Vec<ItemRow> = Vec::new();
     // Sets: how much there is to compare is the provider's choice.
     let (mut known, mut about) = (HashSet::new(), HashSet::new());
-    let mut nameless = 0;
     for question in questions {
-        let id = question.id.unwrap_or_else(|| {
-            nameless += 1;
-            // The first gets the pause's id; further nameless ones are questions of their own.
-            if nameless == 1 { format!("{run}.{ordinal}") } else { format!("{run}.{ordinal}.{nameless}") }
-        });
+        let Some(id) = question.id else { continue };
         about.extend(question.call);
         if known.insert(id.clone()) {
             let schema = schema::of_question(&question.text).map(|text| schema::word(&text).to_owned());

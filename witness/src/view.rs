@@ -101,6 +101,8 @@ pub struct AskItemView {
     pub question: String,
     /// Is the schema it demands enforced? `enforced`, or why not; `None`: it demands none.
     pub schema: Option<String>,
+    /// The answer that is owed to it, as it stands.
+    pub owed: Option<crate::obligation::Owed>,
 }
 
 /// A request to stop.

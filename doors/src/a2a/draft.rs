@@ -152,7 +152,7 @@ impl Draft {
                 }
             }
             // On record for who reads it there; the words themselves show no gap.
-            Mark::LinkGap { .. } => {}
+            Mark::LinkGap { .. } | Mark::NotOwed { .. } => {}
             Mark::Ended { status, reason, in_words, .. } => {
                 told.extend(self.end_chunks());
                 let state = Status::parse(status).map_or(State::Failed, State::of);

@@ -109,7 +109,7 @@ fn fact(status: &str) -> Fact {
         Some("TASK_STATE_SUBMITTED" | "TASK_STATE_WORKING") => Fact::Started,
         // Authorization is a question like any other: a state alone grants nothing.
         Some("TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED") => {
-            ended(vec![Question { id: None, call: None, text: status.to_owned() }], false)
+            ended(vec![Question { id: None, call: None, text: status.to_owned(), owing: None }], false)
         }
         Some("TASK_STATE_COMPLETED") => ended(Vec::new(), false),
         Some("TASK_STATE_CANCELED") => ended(Vec::new(), true),

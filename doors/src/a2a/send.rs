@@ -175,7 +175,7 @@ async fn demanded(call: &Call, message: &Message) -> Result<Option<Owing>, Refus
     })?;
     let role = if message.by_user { "ROLE_USER" } else { "ROLE_AGENT" };
     let asked = Asked { thread: &thread, kind: "post", message_id: &message.id, role, parts: &message.parts };
-    Ok(Some(spec::read(extension, asked).await?))
+    Ok(Some(spec::read(extension, asked, spec::Stated::default()).await?))
 }
 
 async fn answer(

@@ -139,5 +139,5 @@ async fn demanded(input: &Input) -> Result<Option<Owing>, Problem> {
         Problem::door(Door::BodyMalformed, "messages: none of the user's, an obligation is demanded with one")
     })?;
     let asked = Asked { thread: &thread, kind: "post", message_id, role: "user", parts: content };
-    Ok(Some(spec::read(extension, asked).await?))
+    Ok(Some(spec::read(extension, asked, spec::Stated::default()).await?))
 }

@@ -138,7 +138,12 @@ fn questions(raw: Option<&RawValue>) -> Result<Vec<Question>, String> {
             // Compiled here and kept: the desk, which everybody waits for, finds it done.
             let _ = wikala_witness::schema::gate(&schema);
         }
-        questions.push(Question { id: Some(id), call: text("toolCallId"), text: interrupt.get().to_owned() });
+        questions.push(Question {
+            id: Some(id),
+            call: text("toolCallId"),
+            text: interrupt.get().to_owned(),
+            owing: None,
+        });
     }
     Ok(questions)
 }

@@ -33,6 +33,10 @@ pub(super) struct ServeArgs {
     /// Who may attach as a provider: open, or a file with one key a line (reread on SIGHUP)
     #[arg(long, env = "WIKALA_ADMISSION", default_value = "open")]
     admission: String,
+    /// What is denied about obligations: a file with `deny obligation.create|respond|update|cancel KEY
+    /// [THREAD]` a line, `*` for any (reread on SIGHUP)
+    #[arg(long, env = "WIKALA_ENTITLEMENTS")]
+    entitlements: Option<PathBuf>,
     /// Who may read a bound thread whose id they know
     #[arg(long, env = "WIKALA_READS", default_value = "open")]
     reads: Reads,
@@ -140,7 +144,9 @@ impl ServeArgs {
                 offer_timeout_s: self.offer_timeout.as_secs(),
                 unserved_s: self.unserved.as_secs(),
                 link_grace_s: self.link_grace.as_secs(),
+                denied: Vec::new(),
             },
+            entitlements: self.entitlements,
             admission: (self.admission != "open").then(|| PathBuf::from(self.admission)),
             keep_alive: self.keepalive,
             shutdown_grace: self.shutdown_grace,

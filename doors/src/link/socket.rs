@@ -15,6 +15,7 @@ use super::frames::{FRAME, Frame, error};
 use super::machine::{Do, Machine};
 use crate::agui::words;
 use crate::house::{App, ToLink};
+use crate::obligations::asked;
 use crate::{delivery, messages};
 
 /// How long a stranger may take to greet.
@@ -263,8 +264,9 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
         Frame::Event(run, text, seq) => {
             metrics::counter!("wikala_link_events_total").increment(1);
             match words::read(&text) {
-                Ok(event) => silently(app, Some(run.clone()), move |w, now| {
-                    w.event(now, link, &run, event.fact, event.words, seq).map(|_| ())
+                Ok(event) => Box::pin(async move {
+                    let done = asked::event(&app, link, &run, event.fact, event.words, seq).await;
+                    done.err().map(|no| error(&no.to_string(), Some(run.as_str()))).into_iter().collect()
                 }),
                 Err(why) => Box::pin(async move {
                     let (id, reason) = (run.clone(), format!("provider_event_malformed: {why}"));

@@ -86,7 +86,7 @@ async fn say(app: App, knock: Knock, body: Body, thread: ThreadId, kind: &str) -
                 strict::quote(&key)
             );
             let asked = Asked { thread: &thread, kind, message_id: &message_id, role: "ROLE_USER", parts: &parts };
-            Some(spec::read(&extension, asked).await?)
+            Some(spec::read(&extension, asked, spec::Stated::default()).await?)
         }
     };
     let signer = knock.signer(&app)?;

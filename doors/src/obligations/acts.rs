@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use serde_json::{Value, json};
+use serde_json::json;
 use wikala_certs::{Deed, Proof, SignedDeed, is_code};
-use wikala_chain::{Digest, json as strict};
+use wikala_chain::{Digest, Inexact, json as strict};
+use wikala_witness::obligation::response::{NoBytes, Said};
 use wikala_witness::obligation::{self, Act, Done, MailboxAck, ObligationId, Response as Typed};
 use wikala_witness::{Consented, EventId, ThreadId};
 
-use super::spec::canonical;
 use crate::acts::{Body, malformed};
 use crate::answer::{Door, Problem};
 use crate::bag::Bag;
@@ -205,18 +205,19 @@ pub fn response(
     schema_id: Option<&str>,
     structured: Option<&str>,
 ) -> Result<String, Problem> {
-    let mut members = json!({
-        "v": 1, "obligation_id": id.as_str(), "request_event_id": event, "request_digest": request.to_hex(),
-        "outcome": outcome, "body": text,
-    });
-    if let Some(schema_id) = schema_id {
-        members["response_schema_id"] = schema_id.into();
-    }
-    if let Some(structured) = structured {
-        let value: Value = serde_json::from_str(structured).map_err(|_| malformed("structured_response: no JSON"))?;
-        members["structured_response"] = value;
-    }
-    canonical(&members)
+    let said = Said {
+        obligation: id,
+        event,
+        request: *request,
+        completed: outcome == "completed",
+        body: text,
+        schema_id,
+        structured,
+    };
+    said.payload().map_err(|why| match why {
+        NoBytes::NotJson => malformed("structured_response: no JSON"),
+        NoBytes::Inexact => malformed(format!("structured_response: {Inexact}")),
+    })
 }
 
 /// The structured part against the stored schema, off the desk and off the async threads.

@@ -47,9 +47,31 @@ async fn view(app: &App, knock: &Knock, id: &str) -> Result<ObligationView, Prob
     Ok(app.readers.read(move |reader| reader.obligation(&id, party)).await?)
 }
 
+/// As [`view`], with content: what its reader is a recipient of, it has read from now on.
+async fn read_by(app: &App, knock: &Knock, id: &str) -> Result<ObligationView, Problem> {
+    let party = party(app, knock).await?;
+    let id = obligation_id(id)?;
+    let (view, unread) = {
+        let id = id.clone();
+        let read = app.readers.read(move |reader| {
+            let view = reader.obligation(&id, party)?;
+            let events: Vec<_> =
+                [Some(view.event.clone()), view.response_event.clone()].into_iter().flatten().collect();
+            let unread = reader.unread(party, &events)?;
+            Ok((view, unread))
+        });
+        read.await?
+    };
+    if unread.is_empty() {
+        return Ok(view);
+    }
+    app.desk.ask(move |witness, now| witness.polled(now, party, &unread)).await?;
+    Ok(app.readers.read(move |reader| reader.obligation(&id, party)).await?)
+}
+
 /// `GET /v1/response-obligations/{id}`: all of it, with its history.
 async fn one(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
-    let view = view(&app, &knock, &id).await?;
+    let view = read_by(&app, &knock, &id).await?;
     let mut words = brief(&view);
     let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
     words["request"] = json(&view.payload);
@@ -72,6 +94,7 @@ fn brief(view: &ObligationView) -> Value {
         "reason": view.reason,
         "thread_id": view.thread.as_str(),
         "run_id": view.run.as_str(),
+        "ask_id": view.ask.as_ref().map(|(_, item)| item),
         "request_event_id": view.event.as_str(),
         "request_digest": view.request.to_hex(),
         "envelope_digest": view.envelope.to_hex(),
@@ -83,6 +106,7 @@ fn brief(view: &ObligationView) -> Value {
         "response_schema_id": view.schema_id,
         "response_schema_digest": view.schema_digest.map(|digest| digest.to_hex()),
         "response_event_id": view.response_event.as_ref().map(|id| id.as_str()),
+        "response_envelope_digest": view.response_envelope.map(|digest| digest.to_hex()),
         "deadline_at": view.deadline_at,
         "auto_expire": view.auto_expire,
         "created_at": view.created_at,

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod acts;
+pub mod asked;
 pub mod look;
 pub mod spec;
 

@@ -13,8 +13,6 @@ use crate::answer::{Door, Problem};
 /// The extension's URI: in `metadata` on A2A, in `forwardedProps` on AG-UI, on the card.
 pub const EXTENSION: &str = "urn:wikala:obligation:1";
 
-/// The largest integer that every reader of JSON keeps exactly.
-const EXACT: u64 = (1 << 53) - 1;
 /// The longest idempotency key, message id or schema id, bytes.
 const ID: usize = 256;
 
@@ -33,11 +31,20 @@ pub struct Asked<'a> {
     pub parts: &'a str,
 }
 
+/// Terms that a question states in its own words, JSON text each.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stated<'a> {
+    /// `expiresAt`: until when.
+    pub deadline: Option<&'a str>,
+    /// `responseSchema`: what the answer must fit.
+    pub schema: Option<&'a str>,
+}
+
 /// Reads `{v, obligation, act, idempotency_key?}`, JSON text, of a message.
 ///
 /// # Errors
 /// The codes of the spec, the schema's gate and the signature.
-pub async fn read(extension: &str, asked: Asked<'_>) -> Result<Owing, Problem> {
+pub async fn read(extension: &str, asked: Asked<'_>, stated: Stated<'_>) -> Result<Owing, Problem> {
     let outer = closed(extension, "obligation", &["v", "obligation", "act", "idempotency_key"])?;
     if outer.get("v").is_none_or(|raw| !matches!(raw.get(), "1" | "1.0")) {
         return Err(unknown("obligation: v is not 1, the version spoken here"));
@@ -52,7 +59,7 @@ pub async fn read(extension: &str, asked: Asked<'_>) -> Result<Owing, Problem> {
     if asked.message_id.is_empty() || asked.message_id.len() > ID {
         return Err(malformed(format!("messageId: 1 to {ID} bytes, shorten it")));
     }
-    let terms = Terms::read(spec).await?;
+    let terms = Terms::read(spec, asked.message_id, stated).await?;
     let payload = request(asked, spec)?;
     let deed = Deed::Create { thread: asked.thread.as_str().to_owned(), request: Digest::of(payload.as_bytes()) };
     let deed = SignedDeed::verify(&proof, deed)?;
@@ -86,25 +93,7 @@ pub fn request(asked: Asked<'_>, spec: &str) -> Result<String, Problem> {
 /// # Errors
 /// `body-malformed` for an integer beyond 2^53-1.
 pub fn canonical(value: &Value) -> Result<String, Problem> {
-    if !is_exact(value) {
-        return Err(malformed("request: an integer beyond 2^53-1 is not one number to all readers, send it as text"));
-    }
-    serde_json_canonicalizer::to_string(value).map_err(|_| malformed("request: cannot be written as canonical JSON"))
-}
-
-/// Whatever its spelling: `1e20` is as inexact to some readers as its twenty-one digits.
-fn is_exact(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
-            (Some(n), ..) => n <= EXACT,
-            (_, Some(n), _) => n.unsigned_abs() <= EXACT,
-            (.., Some(n)) => n.is_finite() && (n.fract() != 0.0 || n.abs() <= EXACT as f64),
-            _ => false,
-        },
-        Value::Array(list) => list.iter().all(is_exact),
-        Value::Object(members) => members.values().all(is_exact),
-        _ => true,
-    }
+    wikala_chain::canonical(value).map_err(|inexact| malformed(format!("request: {inexact}")))
 }
 
 /// The terms of a demand.
@@ -116,11 +105,17 @@ struct Terms {
 }
 
 impl Terms {
-    async fn read(spec: &str) -> Result<Terms, Problem> {
+    /// What the question states itself is not said a second time, or two terms could differ.
+    async fn read(spec: &str, message_id: &str, stated: Stated<'_>) -> Result<Terms, Problem> {
         const KNOWN: [&str; 6] =
             ["response_required", "responsible", "deadline_at", "response_schema_id", "response_schema", "auto_expire"];
         let members = closed(spec, "obligation", &KNOWN)?;
         let raw = |name: &str| members.get(name).map(|raw| raw.get()).filter(|raw| *raw != "null");
+        for (name, stated) in [("deadline_at", stated.deadline), ("response_schema", stated.schema)] {
+            if stated.is_some() && raw(name).is_some() {
+                return Err(malformed(format!("{name}: the question states it itself, leave it out here")));
+            }
+        }
         if raw("response_required").is_some_and(|raw| raw != "true") {
             let sentence = "response_required: not true, leave the obligation out where no answer is owed";
             return Err(Problem::door(Door::ResponseRequiredMustBeTrue, sentence));
@@ -129,7 +124,7 @@ impl Terms {
             let key = strict::string(raw).and_then(|text| PublicKey::from_hex(&text).ok());
             key.ok_or_else(|| malformed("responsible: not a key, 64 lower-case hex"))
         });
-        let deadline_at = raw("deadline_at").map(|raw| {
+        let deadline_at = raw("deadline_at").or(stated.deadline).map(|raw| {
             let text = strict::string(raw).ok_or_else(|| malformed("deadline_at: not a text, send RFC 3339"))?;
             deadline(&text)
         });
@@ -138,8 +133,10 @@ impl Terms {
             Some("true") => true,
             Some(_) => return Err(malformed("auto_expire: neither true nor false")),
         };
-        let schema = match (raw("response_schema_id"), raw("response_schema")) {
+        let schema = match (raw("response_schema_id"), raw("response_schema").or(stated.schema)) {
             (None, None) => None,
+            // A question's own schema has no name but the question's.
+            (None, Some(schema)) if stated.schema.is_some() => Some(demanded(message_id.to_owned(), schema).await?),
             (Some(name), Some(schema)) => Some(demanded(id(name, "response_schema_id")?, schema).await?),
             _ => {
                 let sentence = "response_schema: a schema and its id come together, send both or neither";

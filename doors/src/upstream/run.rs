@@ -7,6 +7,7 @@ use wikala_witness::{Delivery, Fact, LinkId, No, UpstreamNames, Witness, Words};
 
 use super::outbound::Failed;
 use crate::house::App;
+use crate::obligations::asked;
 
 /// One leg of a run, taken.
 #[derive(Debug)]
@@ -24,13 +25,18 @@ pub(super) struct Over;
 
 impl Run {
     /// Puts an event on record, with what it tells about the upstream's own names.
-    pub(super) async fn event(&self, fact: Fact, words: Words, names: UpstreamNames) -> Result<(), Over> {
+    pub(super) async fn event(&self, mut fact: Fact, words: Words, names: UpstreamNames) -> Result<(), Over> {
+        let asked = asked::read(&self.app, &self.delivery.run, &mut fact).await;
         let (link, run, thread) = (self.link, self.delivery.run.clone(), self.delivery.thread.clone());
         self.say(move |witness, now| {
             witness.name_upstream(&thread, &run, &names)?;
             witness.event(now, link, &run, fact, words, None).map(|_| ())
         })
-        .await
+        .await?;
+        if asked {
+            asked::read_back(&self.app, &self.delivery.run).await;
+        }
+        Ok(())
     }
 
     /// It cannot go on, in our words.

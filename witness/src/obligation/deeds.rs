@@ -6,7 +6,7 @@ use wikala_certs::{AuthoritySet, AuthorizedDeed, Deed, Moment, SignedDeed, Stand
 use wikala_chain::{Digest, PublicKey};
 
 use super::moves::{self, Event, State};
-use super::{Act, Done, LedgerEntry, ObligationId, ObligationRow};
+use super::{Act, Done, Entitlement, LedgerEntry, ObligationId, ObligationRow};
 use crate::Witness;
 use crate::model::Consented;
 use crate::refusal::{Code, Fault, No, Refusal};
@@ -39,7 +39,7 @@ impl Witness {
     /// Accept, decline, progress or cancel, as the deed says.
     ///
     /// # Errors
-    /// In this order: certificate, `obligation-unavailable`, spent, fresh, role, fence, state.
+    /// In this order: certificate, `obligation-unavailable`, spent, fresh, role, entitlement, fence, state.
     pub fn act_on_obligation(&mut self, now: Moment, act: Act) -> Result<Done, No> {
         let entitled = match self.entitled(now, act)? {
             Ok(entitled) => entitled,
@@ -138,8 +138,19 @@ impl Witness {
     }
 
     /// The act is this party's. A provider answers with its own key: what it is to answer was
-    /// dispatched to that key, and to no session of it.
+    /// dispatched to that key, and to no session of it. A head answers as it does on a run,
+    /// with any key that acts for it.
     pub(super) fn is_theirs(&self, row: &ObligationRow, right: &AuthorizedDeed, by: Party) -> Result<(), No> {
+        self.is_by(row, right, by)?;
+        let what = match right.deed() {
+            Deed::Respond { .. } => Entitlement::Respond,
+            Deed::Cancel { .. } => Entitlement::Cancel,
+            _ => Entitlement::Update,
+        };
+        self.entitled_to(what, &[right.signer(), right.authority()], &row.thread)
+    }
+
+    fn is_by(&self, row: &ObligationRow, right: &AuthorizedDeed, by: Party) -> Result<(), No> {
         match by {
             Party::Requester if right.authority() == row.requester => Ok(()),
             Party::Requester => Err(Refusal::new(
@@ -148,6 +159,7 @@ impl Witness {
             )
             .into()),
             Party::Responsible if right.signer() == row.responsible => Ok(()),
+            Party::Responsible if row.ask.is_some() && right.authority() == row.responsible => Ok(()),
             Party::Responsible => Err(Refusal::new(
                 Code::ExactResponsibleRequired,
                 format!("{}: only {} may, with its own key", right.deed().name(), row.responsible.fingerprint()),

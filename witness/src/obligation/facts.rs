@@ -90,6 +90,20 @@ impl Witness {
         Ok(())
     }
 
+    /// A recipient's own signed read returned these messages. That it read them is no word on
+    /// what they ask: nothing moves, and what is to be done is still counted.
+    ///
+    /// # Errors
+    /// Only faults.
+    pub fn polled(&mut self, now: Moment, party: PublicKey, events: &[EventId]) -> Result<(), No> {
+        for event in events {
+            if self.store.delivery_rank(event, party)?.is_some() {
+                self.store.deliver(event, party, DeliveryFact::Read, "returned to a signed read", now)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Catches a party's obligations up with what is on record: those whose delivery proves
     /// custody, and its own requests whose deadline passed. Idempotent; the responsible party
     /// expires nothing by it.
@@ -139,7 +153,7 @@ impl Witness {
     }
 
     /// A move the witness derives from what it saw, where the table has one.
-    fn derive(
+    pub(super) fn derive(
         &mut self,
         now: Moment,
         row: ObligationRow,

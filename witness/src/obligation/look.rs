@@ -6,10 +6,11 @@ use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
 use super::deeds::unavailable;
-use super::{LedgerEntry, ObligationId, ObligationRow, State};
+use super::{DeliveryFact, LedgerEntry, ObligationId, ObligationRow, State};
 use crate::ids::{EventId, RunId, ThreadId};
 use crate::read::Reader;
 use crate::refusal::{Fault, No};
+use crate::store::events::EventRow;
 use crate::store::obligations::{obligation, obligation_where};
 use crate::store::{Key, Store, number, secs};
 
@@ -44,6 +45,8 @@ pub struct ObligationView {
     pub id: ObligationId,
     pub thread: ThreadId,
     pub run: RunId,
+    /// The pause of the run and the question that ask for it.
+    pub ask: Option<(u64, String)>,
     pub event: EventId,
     pub message_id: String,
     pub request: Digest,
@@ -67,6 +70,8 @@ pub struct ObligationView {
     pub payload: String,
     pub response: Option<String>,
     pub response_event: Option<EventId>,
+    /// What its recipient acknowledges custody of.
+    pub response_envelope: Option<Digest>,
     pub history: Vec<LedgerEntry>,
     /// What is known of its delivery to the responsible party: fact, evidence, when.
     pub delivery: Vec<(String, String, u64)>,
@@ -152,6 +157,20 @@ impl Reader {
         rows.into_iter().map(|row| self.whole(row)).collect()
     }
 
+    /// Which of these messages a party is a recipient of and has not read yet.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn unread(&self, party: PublicKey, events: &[EventId]) -> Result<Vec<EventId>, No> {
+        let mut unread = Vec::new();
+        for event in events {
+            if self.store.delivery_rank(event, party)?.is_some_and(|rank| rank < DeliveryFact::Read as u64) {
+                unread.push(event.clone());
+            }
+        }
+        Ok(unread)
+    }
+
     /// The six counters of a party, as of `now`.
     ///
     /// # Errors
@@ -164,7 +183,7 @@ impl Reader {
         let event = self.store.event(&row.event)?.ok_or(Fault::Corrupt("obligation.event"))?;
         let response = match &row.response_event {
             None => None,
-            Some(id) => Some(self.store.event(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?.payload),
+            Some(id) => Some(self.store.event(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?),
         };
         let schema = match row.schema {
             None => None,
@@ -179,6 +198,7 @@ impl Reader {
             id: row.id,
             thread: row.thread,
             run: row.run,
+            ask: row.ask,
             event: row.event,
             message_id: row.message_id,
             request: row.request,
@@ -197,7 +217,8 @@ impl Reader {
             revision: row.revision,
             closed_at: row.closed_at,
             payload: event.payload,
-            response,
+            response_envelope: response.as_ref().map(EventRow::envelope),
+            response: response.map(|event| event.payload),
             response_event: row.response_event,
         })
     }

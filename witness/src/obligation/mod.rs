@@ -1,7 +1,8 @@
 //! Obligations: answers that are owed. One accepted request demands an answer from exactly
 //! one party, and the record tracks whether that answer was durably recognised.
 //!
-//! The parties are those of the thread's authority set: the head asks, the provider answers.
+//! The parties are those of the thread's authority set: the head asks, the provider answers;
+//! or, where the provider stops to ask, the other way round.
 //! Delivery is custody and no more: that a message arrived, was taken or was read never
 //! means that anybody owns what it asks. Only signed acts do that, each fenced by the
 //! revision its signer saw, and only a typed response closes.
@@ -10,19 +11,25 @@
 //! |---|---|
 //! | `moves` | which state follows which event |
 //! | `owe` | a request that demands an answer |
+//! | `ask` | a question that demands one: the provider asks, the head owes |
+//! | `entitlement` | what the operator denies |
 //! | `deeds` | accept, decline, progress, cancel |
 //! | `respond` | the typed response |
+//! | `response` | its exact bytes |
 //! | `facts` | what is known of the delivery, and what follows from it |
 //! | `ledger` | the transitions as a chain of digests |
 //! | `look` | what a party may read |
 
+mod ask;
 mod deeds;
+mod entitlement;
 mod facts;
 pub mod ledger;
 mod look;
 mod moves;
 mod owe;
 mod respond;
+pub mod response;
 
 use std::fmt;
 
@@ -32,11 +39,13 @@ use wikala_chain::{Digest, PublicKey};
 use crate::ids::{EventId, RunId, ThreadId};
 use crate::model::Consented;
 
+pub(crate) use ask::AnsweredBy;
+pub use entitlement::{Denied, Entitlement};
 pub use facts::{MailboxAck, Reconciled};
 pub use ledger::LedgerEntry;
 pub use look::{Inbox, ListFilter, ObligationView, Role};
 pub use moves::{Event as Move, State, next};
-pub(crate) use owe::owed;
+pub(crate) use owe::{Made, owed};
 
 /// An obligation's id: `ob_` and the first 32 hex digits of
 /// SHA-256(`wikala-obligation-id:{request_event_id}:{responsible_key}`).
@@ -82,7 +91,7 @@ pub struct DemandedSchema {
 }
 
 /// What an accepted request demands, verified off the desk.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owing {
     /// The author's `wikala-obligation-create`, verified for `payload` and the thread.
     pub deed: SignedDeed,
@@ -216,6 +225,8 @@ pub(crate) struct ObligationRow {
     pub(crate) id: ObligationId,
     pub(crate) thread: ThreadId,
     pub(crate) run: RunId,
+    /// The pause and the question that ask for it; `None`: the run's request does.
+    pub(crate) ask: Option<(u64, String)>,
     pub(crate) event: EventId,
     pub(crate) message_id: String,
     pub(crate) request: Digest,

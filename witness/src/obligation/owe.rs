@@ -4,7 +4,7 @@
 use wikala_certs::{AuthoritySet, AuthorizedDeed, Deed, Moment};
 use wikala_chain::{Digest, PublicKey};
 
-use super::{DeliveryFact, LedgerEntry, ObligationId, ObligationRow, Owed, Owing, State};
+use super::{DeliveryFact, Entitlement, LedgerEntry, ObligationId, ObligationRow, Owed, Owing, State};
 use crate::Witness;
 use crate::caller::Standing;
 use crate::ids::{RunId, ThreadId};
@@ -12,11 +12,34 @@ use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::events::EventRow;
 use crate::store::threads::ThreadRow;
 
-/// A demand whose right and terms are settled, before the run it is made with is written.
+/// Who stands on which side of a demand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides {
+    /// Who signed the request.
+    pub(super) author: PublicKey,
+    /// Who asks, as its rights attach.
+    pub(super) requester: PublicKey,
+    /// Who is to answer, as its rights attach.
+    pub(super) responsible: PublicKey,
+    /// By which other name that may be called.
+    pub(super) alias: PublicKey,
+}
+
+/// What a demand is made with.
+pub(crate) struct Made<'a> {
+    /// The thread it is made in.
+    pub(crate) thread: &'a ThreadId,
+    /// The run.
+    pub(crate) run: &'a RunId,
+    /// The pause of it, and the question.
+    pub(crate) ask: Option<(u64, String)>,
+    /// Our hop that sent the request to who is to answer.
+    pub(crate) dispatch: Option<Digest>,
+}
+
+/// A demand whose right and terms are settled, before what it is made with is written.
 pub(crate) struct Demand {
-    author: PublicKey,
-    requester: PublicKey,
-    responsible: PublicKey,
+    sides: Sides,
     right: AuthorizedDeed,
     owing: Terms,
 }
@@ -73,7 +96,7 @@ impl Witness {
     /// Who may demand what of whom. `thread` is there already: its id was signed.
     ///
     /// # Errors
-    /// In this order: binding, author, spent, fresh, parties, deadline.
+    /// In this order: binding, author, spent, fresh, entitlement, parties, deadline.
     pub(crate) fn demand(
         &self,
         now: Moment,
@@ -93,13 +116,20 @@ impl Witness {
         let head = if thread.birth.is_some() { thread.head } else { who.head };
         let head = head.ok_or_else(unbound)?;
         let author = who.presenter.ok_or_else(unbound)?;
+        let requester = self.store.resolve(head)?;
+        self.settled(now, &thread.id, Sides { author, requester, responsible: provider, alias: provider }, owing)
+    }
+
+    /// The right and the terms of a demand between two parties.
+    pub(super) fn settled(&self, now: Moment, thread: &ThreadId, sides: Sides, owing: Owing) -> Result<Demand, No> {
+        let Sides { author, requester, responsible, alias } = sides;
         let named = matches!(owing.deed.deed(), Deed::Create { thread: signed, request }
-            if signed == thread.id.as_str() && *request == owing.request());
+            if signed == thread.as_str() && *request == owing.request());
         if !named || owing.deed.signer() != author {
             return Err(Refusal::new(
                 Code::RequesterNotAuthor,
                 format!(
-                    "obligation: {} signed it, the last hop's key {} is the author of this request",
+                    "obligation: {} signed it for another request, thread or in another's name, {} is the author here",
                     owing.deed.signer().fingerprint(),
                     author.fingerprint()
                 ),
@@ -111,15 +141,15 @@ impl Witness {
             return Err(crate::ask::act_spent("create"));
         }
         let right = standing.fresh(now)?;
-        let requester = self.store.resolve(head)?;
-        if owing.responsible.is_some_and(|key| key != provider) {
+        self.entitled_to(Entitlement::Create, &[author, requester], thread)?;
+        if owing.responsible.is_some_and(|key| key != responsible && key != alias) {
             return Err(Refusal::new(
                 Code::ResponsibleNotRecipient,
-                format!("responsible: the one recipient here is {}, name it or nobody", provider.fingerprint()),
+                format!("responsible: the one recipient here is {}, name it or nobody", responsible.fingerprint()),
             )
             .into());
         }
-        if requester == self.store.resolve(provider)? {
+        if self.store.resolve(requester)? == self.store.resolve(responsible)? {
             return Err(Refusal::new(
                 Code::SelfObligation,
                 "responsible: head and provider are one here, nobody owes itself an answer",
@@ -133,24 +163,18 @@ impl Witness {
         }
         let Owing { message_id, idempotency_key, payload, deadline_at, schema, auto_expire, .. } = owing;
         let owing = Terms { message_id, idempotency_key, payload, deadline_at, schema, auto_expire };
-        Ok(Demand { author, requester, responsible: provider, right, owing })
+        Ok(Demand { sides, right, owing })
     }
 
-    /// Writes it all down, with the run it is made with.
-    pub(crate) fn owe(
-        &mut self,
-        now: Moment,
-        thread: &ThreadId,
-        run: &RunId,
-        dispatch: Option<Digest>,
-        demand: Demand,
-    ) -> Result<Owed, No> {
-        let Demand { author, requester, responsible, right, owing } = demand;
+    /// Writes it all down, with the run or the pause it is made with.
+    pub(crate) fn owe(&mut self, now: Moment, made: Made<'_>, demand: Demand) -> Result<Owed, No> {
+        let Made { thread, run, ask, dispatch } = made;
+        let Demand { sides: Sides { author, requester, responsible, .. }, right, owing } = demand;
         let event = EventRow {
             id: self.mint.event(now),
             thread: thread.clone(),
             run: Some(run.clone()),
-            kind: "request".to_owned(),
+            kind: if ask.is_some() { "ask" } else { "request" }.to_owned(),
             author,
             message_id: owing.message_id,
             idempotency_key: owing.idempotency_key,
@@ -167,6 +191,7 @@ impl Witness {
             id: ObligationId::of(event.id.as_str(), &responsible),
             thread: thread.clone(),
             run: run.clone(),
+            ask,
             request: event.digest(),
             message_id: event.message_id,
             event: event.id,

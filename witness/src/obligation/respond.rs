@@ -48,6 +48,7 @@ impl Witness {
             };
         }
         let to = allowed(&row, Event::Responded { completed })?;
+        self.is_not_asked_by_a_run(&row)?;
         self.fits_what_was_demanded(&row, completed, schema_id.as_deref(), checked)?;
         let late = row.deadline_at.is_some_and(|at| at <= now.as_secs());
         let event = EventRow {

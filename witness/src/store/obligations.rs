@@ -16,6 +16,7 @@ pub(crate) fn obligation(row: &Row<'_>) -> rusqlite::Result<ObligationRow> {
         id: row.get("id")?,
         thread: row.get("thread")?,
         run: row.get("run")?,
+        ask: maybe(row, "ask")?.zip(row.get("item")?),
         event: row.get("event")?,
         message_id: row.get("message_id")?,
         request: sha(row, "request_digest")?.ok_or(rusqlite::Error::InvalidQuery)?,
@@ -64,31 +65,49 @@ impl Store {
         self.find(obligation_where!("WHERE o.event = :event"), named_params! {":event": event}, obligation)
     }
 
-    /// The open obligations that a run was to answer.
+    /// The open obligations that the run of a request is to answer.
     pub(crate) fn owed_by_run(&self, run: &RunId) -> Result<Vec<ObligationRow>, Fault> {
         // open obligations of a run
         self.all(
-            obligation_where!("WHERE o.run = :run AND o.closed_at IS NULL"),
+            obligation_where!("WHERE o.run = :run AND o.ask IS NULL AND o.closed_at IS NULL"),
             named_params! {":run": run},
             obligation,
         )
     }
 
+    /// The open obligations that a pause of a run asks to be answered.
+    pub(crate) fn owed_to_ask(&self, run: &RunId, ordinal: u64) -> Result<Vec<ObligationRow>, Fault> {
+        // open obligations of an ask
+        self.all(
+            obligation_where!("WHERE o.run = :run AND o.ask = :ask AND o.closed_at IS NULL"),
+            named_params! {":run": run, ":ask": ordinal as i64},
+            obligation,
+        )
+    }
+
+    /// What the pauses of a run asked to be answered, open or not.
+    pub(crate) fn owed_to_asks(&self, run: &RunId) -> Result<Vec<ObligationRow>, Fault> {
+        // obligations of the asks of a run
+        self.all(obligation_where!("WHERE o.run = :run AND o.ask IS NOT NULL"), named_params! {":run": run}, obligation)
+    }
+
     /// What a run was opened to answer: it has one request.
     pub(crate) fn obligation_of_run(&self, run: &RunId) -> Result<Option<ObligationRow>, Fault> {
         // obligation of a run
-        self.find(obligation_where!("WHERE o.run = :run"), named_params! {":run": run}, obligation)
+        self.find(obligation_where!("WHERE o.run = :run AND o.ask IS NULL"), named_params! {":run": run}, obligation)
     }
 
     pub(crate) fn insert_obligation(&self, row: &ObligationRow, now: Moment) -> Result<(), Fault> {
         // insert obligation
         self.change(
-            "INSERT INTO obligation (id, thread, run, event, request_digest, requester, author, responsible, dispatch,
+            "INSERT INTO obligation (id, thread, run, ask, item, event, request_digest, requester, author, responsible, dispatch,
                schema_id, schema, deadline_at, auto_expire, created_at, state, reason, revision, changed_at)
-             VALUES (:id, :thread, :run, :event, :request, :requester, :author, :responsible, :dispatch,
+             VALUES (:id, :thread, :run, :ask, :item, :event, :request, :requester, :author, :responsible, :dispatch,
                :schema_id, :schema, :deadline_at, :auto_expire, :now, :state, :reason, :revision, :now)",
             named_params! {
-                ":id": row.id, ":thread": row.thread, ":run": row.run, ":event": row.event,
+                ":id": row.id, ":thread": row.thread, ":run": row.run,
+                ":ask": row.ask.as_ref().map(|(ordinal, _)| *ordinal as i64),
+                ":item": row.ask.as_ref().map(|(_, item)| item), ":event": row.event,
                 ":request": Sha(row.request), ":requester": Key(row.requester), ":author": Key(row.author),
                 ":responsible": Key(row.responsible), ":dispatch": row.dispatch.map(Sha),
                 ":schema_id": row.schema_id, ":schema": row.schema.map(Sha),

@@ -273,7 +273,7 @@ CREATE TABLE revocation (
 CREATE TABLE event (
   id TEXT PRIMARY KEY,
   thread TEXT NOT NULL REFERENCES thread (id), run TEXT,
-  kind TEXT NOT NULL CHECK (kind IN ('request', 'obligation_response')),
+  kind TEXT NOT NULL CHECK (kind IN ('request', 'ask', 'obligation_response')),
   author BLOB NOT NULL CHECK (length(author) = 32),
   message_id TEXT NOT NULL, idempotency_key TEXT NOT NULL,
   payload TEXT NOT NULL, payload_digest BLOB NOT NULL, envelope_digest BLOB NOT NULL,
@@ -308,6 +308,8 @@ CREATE TABLE response_schema (
 CREATE TABLE obligation (
   id TEXT PRIMARY KEY,
   thread TEXT NOT NULL REFERENCES thread (id), run TEXT NOT NULL REFERENCES run (id),
+  -- the question of a pause that it is asked by; null: by the run's request
+  ask INTEGER, item TEXT,
   event TEXT NOT NULL REFERENCES event (id), request_digest BLOB NOT NULL,
   requester BLOB NOT NULL, author BLOB NOT NULL, responsible BLOB NOT NULL,
   dispatch BLOB, schema_id TEXT, schema BLOB REFERENCES response_schema (digest),
@@ -319,8 +321,8 @@ CREATE TABLE obligation (
   -- where it goes back to when the pause of its run that moved it is over
   resume_to TEXT,
   response_event TEXT UNIQUE REFERENCES event (id), response_digest BLOB, closed_at INTEGER,
-  UNIQUE (event, responsible),
-  CHECK (requester <> responsible),
+  UNIQUE (event, responsible), UNIQUE (run, ask, item),
+  CHECK (requester <> responsible), CHECK ((ask IS NULL) = (item IS NULL)),
   CHECK ((schema_id IS NULL) = (schema IS NULL)),
   CHECK ((state IN ('completed', 'failed', 'declined', 'canceled', 'expired')) = (closed_at IS NOT NULL)),
   CHECK ((state IN ('completed', 'failed')) = (response_event IS NOT NULL))
@@ -354,7 +356,7 @@ CREATE TRIGGER obligation_kept BEFORE DELETE ON obligation BEGIN SELECT RAISE(AB
 CREATE TRIGGER obligation_fence BEFORE UPDATE OF state, revision ON obligation
   WHEN NEW.revision <> OLD.revision + 1 OR OLD.closed_at IS NOT NULL
   BEGIN SELECT RAISE(ABORT, 'one revision at a time, and none after the last'); END;
-CREATE TRIGGER obligation_bound BEFORE UPDATE OF id, thread, run, event, request_digest, requester, author, responsible,
+CREATE TRIGGER obligation_bound BEFORE UPDATE OF id, thread, run, ask, item, event, request_digest, requester, author, responsible,
   dispatch, schema_id, schema, deadline_at, auto_expire, created_at ON obligation
   BEGIN SELECT RAISE(ABORT, 'a binding never changes'); END;
 CREATE TRIGGER obligation_entered AFTER UPDATE OF state ON obligation

@@ -14,12 +14,13 @@ use super::{no, other, text};
 use crate::process::{Kept, Served, key_file, ok, run, wikala};
 
 /// The flags of `serve` with their defaults, as issue 2 and the README name them.
-const FLAGS: [(&str, Option<&str>); 19] = [
+const FLAGS: [(&str, Option<&str>); 20] = [
     ("data", None),
     ("listen", Some("127.0.0.1:7420")),
     ("public-url", None),
     ("presenter", Some("required")),
     ("admission", Some("open")),
+    ("entitlements", None),
     ("reads", Some("open")),
     ("answers", Some("any")),
     ("offer-timeout", Some("5s")),
@@ -211,4 +212,46 @@ fn a_house_whose_log_is_gone_goes_on() {
     });
     assert!(answer.1.to_string().contains("TASK_STATE_COMPLETED"), "{}", answer.1);
     assert!(kept.0.try_wait().expect("asked").is_none(), "it serves");
+}
+
+#[test]
+fn a_list_of_what_is_denied_is_read_or_the_witness_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("house");
+    ok(&["init", "--data", text(&data)]);
+    let list = dir.path().join("denied");
+    let serve = ["serve", "--data", text(&data), "--listen", "127.0.0.1:0", "--entitlements", text(&list)];
+    let (code, words) = no(&run(&serve));
+    assert!(code == 3 && words.contains("entitlements:") && words.contains("cannot be read"), "{code} {words}");
+    std::fs::write(&list, "# all may\n\nallow obligation.create *\n").unwrap();
+    let (code, words) = no(&run(&serve));
+    assert!(code == 3 && words.contains("line 3: not a line of the list, write: deny"), "{code} {words}");
+    std::fs::write(&list, "deny obligation.create * # nobody\n").unwrap();
+    let served = Served::on(&data, "127.0.0.1:0", &["--entitlements", text(&list)]);
+    let (head, _) = key_file(dir.path(), "head", 1);
+    let (agent, hex) = key_file(dir.path(), "agent", 2);
+    let args = ["provider", "--witness", &served.url, "--key", text(&agent), "--name", "helper"];
+    let _provider = Kept(wikala(&args).spawn().unwrap());
+    let ask = [
+        "obligation",
+        "create",
+        "--key",
+        text(&head),
+        "--witness",
+        &served.url,
+        "--provider",
+        &hex,
+        "--name",
+        "helper",
+        "--text",
+        "x",
+    ];
+    let (code, words) = loop {
+        let told = no(&run(&ask));
+        // It has yet to attach.
+        if !told.1.contains("agent-unknown") {
+            break told;
+        }
+    };
+    assert!(code == 1 && words.contains("entitlement-denied"), "{code} {words}");
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use wikala_certs::{ActError, CertError, PresenterError, ProofError};
 use wikala_chain::{ChainError, JsonError};
-use wikala_witness::{Code as Record, No, Winner};
+use wikala_witness::{Beside, Code as Record, No};
 
 /// One list makes the codes, their words on the wire and [`Door::ALL`], so that none
 /// of the three can forget what another has.
@@ -192,19 +192,19 @@ pub struct Problem {
     pub code: Code,
     /// *place: fact, expectation*.
     pub sentence: String,
-    /// With `already-answered`: who was first, and when.
-    pub winner: Option<Winner>,
+    /// What else there is to say.
+    pub beside: Option<Beside>,
 }
 
 impl Problem {
     /// A door's own no.
     pub fn door(code: Door, sentence: impl Into<String>) -> Self {
-        Problem { code: Code::Door(code), sentence: sentence.into(), winner: None }
+        Problem { code: Code::Door(code), sentence: sentence.into(), beside: None }
     }
 
     /// A no under one of the witness's codes, said by a door.
     pub fn record(code: Record, sentence: impl Into<String>) -> Self {
-        Problem { code: Code::Record(code), sentence: sentence.into(), winner: None }
+        Problem { code: Code::Record(code), sentence: sentence.into(), beside: None }
     }
 
     /// `ErrorInfo` (google.rpc) under our domain; the reason is the code in upper
@@ -215,9 +215,16 @@ impl Problem {
         if let Some(task) = task {
             metadata["taskId"] = task.into();
         }
-        if let Some(winner) = &self.winner {
-            metadata["answeredBy"] = winner.authority.map_or_else(String::new, |key| key.to_hex()).into();
-            metadata["answeredAt"] = winner.at_s.to_string().into();
+        match &self.beside {
+            None => {}
+            Some(Beside::Winner(winner)) => {
+                metadata["answeredBy"] = winner.authority.map_or_else(String::new, |key| key.to_hex()).into();
+                metadata["answeredAt"] = winner.at_s.to_string().into();
+            }
+            Some(Beside::Stands { state, revision }) => {
+                metadata["state"] = state.as_str().into();
+                metadata["revision"] = revision.to_string().into();
+            }
         }
         json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -236,9 +243,16 @@ impl Problem {
     #[must_use]
     pub fn body(&self) -> Value {
         let mut error = json!({ "code": self.code.as_str(), "message": self.sentence });
-        if let Some(winner) = &self.winner {
-            error["answeredBy"] = winner.authority.map_or(Value::Null, |key| key.to_hex().into());
-            error["answeredAt"] = winner.at_s.into();
+        match &self.beside {
+            None => {}
+            Some(Beside::Winner(winner)) => {
+                error["answeredBy"] = winner.authority.map_or(Value::Null, |key| key.to_hex().into());
+                error["answeredAt"] = winner.at_s.into();
+            }
+            Some(Beside::Stands { state, revision }) => {
+                error["state"] = state.as_str().into();
+                error["revision"] = (*revision).into();
+            }
         }
         json!({ "error": error })
     }
@@ -407,7 +421,7 @@ impl From<No> for Problem {
     fn from(no: No) -> Self {
         match no {
             No::Refusal(refusal) => {
-                Problem { code: Code::Record(refusal.code), sentence: refusal.sentence, winner: refusal.winner }
+                Problem { code: Code::Record(refusal.code), sentence: refusal.sentence, beside: refusal.beside }
             }
             No::Fault(fault) => {
                 tracing::error!(%fault, "the record failed");
@@ -420,7 +434,7 @@ impl From<No> for Problem {
 
 impl From<ChainError> for Problem {
     fn from(error: ChainError) -> Self {
-        Problem { code: Code::Chain(error.code()), sentence: error.to_string(), winner: None }
+        Problem { code: Code::Chain(error.code()), sentence: error.to_string(), beside: None }
     }
 }
 

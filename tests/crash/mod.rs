@@ -1,6 +1,8 @@
 //! kill -9 under load: whatever was acknowledged is on record, and nothing was
 //! delivered that is not. 10 seeded rounds; `tests/all.sh --soak` makes it 50.
 
+mod owed;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -96,18 +96,8 @@ impl Scene {
         self.send(Method::GET, path, None, Some(key)).await
     }
 
-    /// A post in a thread that demands an answer, signed by its author.
     pub fn demand_in(&self, thread: &str, author: &SigningKey, id: &str, spec: &Value) -> Value {
-        let parts = json!([{ "text": "what?" }]).to_string();
-        let known = ThreadId::parse(thread).expect("ours");
-        let asked = Asked { thread: &known, kind: "post", message_id: id, role: "ROLE_USER", parts: &parts };
-        let payload = request(asked, &spec.to_string()).unwrap_or_else(|_| "{}".to_owned());
-        let deed = Deed::Create { thread: thread.to_owned(), request: Digest::of(payload.as_bytes()) };
-        json!({
-            "kind": "post", "message_id": id, "body": "what?", "response_obligation": spec,
-            "act": value(&deed.sign(author, Moment::from_secs(self.now()))),
-            "metadata": { "actorChain": VerifiedChain::start(author).tokens().collect::<Vec<_>>() },
-        })
+        demand(thread, author, id, spec, self.now())
     }
 
     pub fn demand(&self, id: &str, spec: &Value) -> Value {
@@ -164,32 +154,8 @@ impl Scene {
         self.post(&route(id, "cancel"), &json!({ "revision": revision, "act": self.prove(key, &deed) })).await
     }
 
-    /// A typed response with these members beside its binding, signed for what it says.
     pub fn response(&self, key: &SigningKey, owed: &Owed, members: &Value) -> Value {
-        let mut body = json!({
-            "request_event_id": owed.event, "request_digest": owed.request.to_hex(), "outcome": "completed", "body": "so",
-        });
-        for (name, value) in members.as_object().expect("members") {
-            body[name] = value.clone();
-        }
-        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let id = wikala_witness::obligation::ObligationId::parse(&owed.id).expect("ours");
-        let request = Digest::from_hex(&text("request_digest")).expect("a digest");
-        let structured = body.get("structured_response").map(Value::to_string);
-        let payload = wikala_doors::obligations::acts::response(
-            &id,
-            &text("request_event_id"),
-            &request,
-            &text("outcome"),
-            &text("body"),
-            body["response_schema_id"].as_str(),
-            structured.as_deref(),
-        )
-        .expect("exact");
-        let response = Digest::of(payload.as_bytes());
-        let deed = Deed::Respond { obligation: owed.id.clone(), event: text("request_event_id"), request, response };
-        body["act"] = self.prove(key, &deed);
-        body
+        response(key, owed, members, self.now())
     }
 
     pub async fn respond(&self, key: &SigningKey, owed: &Owed, members: &Value) -> (u16, Value) {
@@ -226,6 +192,48 @@ impl Scene {
         let db = Connection::open(self.house.file()).expect("the record");
         db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0)).expect("a count") as u64
     }
+}
+
+/// A post in a thread that demands an answer, signed by its author.
+pub fn demand(thread: &str, author: &SigningKey, id: &str, spec: &Value, now: u64) -> Value {
+    let parts = json!([{ "text": "what?" }]).to_string();
+    let known = ThreadId::parse(thread).expect("ours");
+    let asked = Asked { thread: &known, kind: "post", message_id: id, role: "ROLE_USER", parts: &parts };
+    let payload = request(asked, &spec.to_string()).unwrap_or_else(|_| "{}".to_owned());
+    let deed = Deed::Create { thread: thread.to_owned(), request: Digest::of(payload.as_bytes()) };
+    json!({
+        "kind": "post", "message_id": id, "body": "what?", "response_obligation": spec,
+        "act": value(&deed.sign(author, Moment::from_secs(now))),
+        "metadata": { "actorChain": VerifiedChain::start(author).tokens().collect::<Vec<_>>() },
+    })
+}
+
+/// A typed response with these members beside its binding, signed for what it says.
+pub fn response(key: &SigningKey, owed: &Owed, members: &Value, now: u64) -> Value {
+    let mut body = json!({
+        "request_event_id": owed.event, "request_digest": owed.request.to_hex(), "outcome": "completed", "body": "so",
+    });
+    for (name, value) in members.as_object().expect("members") {
+        body[name] = value.clone();
+    }
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    let id = wikala_witness::obligation::ObligationId::parse(&owed.id).expect("ours");
+    let request = Digest::from_hex(&text("request_digest")).expect("a digest");
+    let structured = body.get("structured_response").map(Value::to_string);
+    let payload = wikala_doors::obligations::acts::response(
+        &id,
+        &text("request_event_id"),
+        &request,
+        &text("outcome"),
+        &text("body"),
+        body["response_schema_id"].as_str(),
+        structured.as_deref(),
+    )
+    .expect("exact");
+    let response = Digest::of(payload.as_bytes());
+    let deed = Deed::Respond { obligation: owed.id.clone(), event: text("request_event_id"), request, response };
+    body["act"] = value(&deed.sign(key, Moment::from_secs(now)));
+    body
 }
 
 pub fn read(told: &Value) -> Owed {

@@ -31,6 +31,14 @@ async fn n14_to_n16_custody_is_no_ownership() {
     assert_eq!(scene.reconcile(&provider()).await["recipient_committed"], json!([owed.id]));
     assert_eq!(scene.reconcile(&provider()).await["recipient_committed"], json!([]));
     assert_eq!(scene.stands(&owed.id).await, ("recipient_committed".into(), 2));
+    // Its own signed read: read, and still to do. Its requester's says nothing about it.
+    let facts = async |key: SigningKey| {
+        let (_, view) = scene.get(&format!("/v1/response-obligations/{}", owed.id), &key).await;
+        let facts = view["delivery"].as_array().unwrap().iter();
+        (view["state"].clone(), facts.filter_map(|fact| fact["fact"].as_str()).any(|fact| fact == "read"))
+    };
+    assert_eq!(facts(head()).await, (json!("recipient_committed"), false));
+    assert_eq!(facts(provider()).await, (json!("recipient_committed"), true), "told in the same answer");
     assert_eq!(scene.inbox(&provider()).await["action_required"], 1);
 }
 
@@ -68,6 +76,21 @@ async fn n17_to_n20_accept_decline_and_what_is_not_to_be_claimed() {
     assert_eq!(code(&scene.respond(&provider(), &two, &json!({})).await), "409 obligation-terminal");
     assert_eq!(code(&scene.accept(&provider(), &two.id, 2).await), "409 obligation-terminal");
     assert_eq!(scene.rows("ack"), 2);
+    // An artifact of its own: the request stays as it was.
+    let digest = scene.view(&one.id).await["request_digest"].clone();
+    assert_eq!(digest, one.request.to_hex());
+    let artifact =
+        async |event: &str, key: SigningKey| scene.get(&format!("/v1/messages/{event}.ack.json"), &key).await;
+    let (status, ack) = artifact(&one.event, head()).await;
+    assert_eq!((status, &ack["status"], &ack["msg_id"]), (200, &json!("ACCEPTED"), &json!(one.event)));
+    let (status, ack) = artifact(&two.event, provider()).await;
+    assert_eq!((status, &ack["status"], &ack["decline_reason"]), (200, &json!("DECLINED"), &json!("not mine")));
+    let three = scene.owed("m3", plain()).await;
+    let nowhere = artifact("msg_000000000000000000000000", head()).await;
+    assert_eq!(code(&nowhere), "404 obligation-unavailable");
+    for (event, key) in [(&one.event, nobody()), (&three.event, head()), (&"x".to_owned(), head())] {
+        assert_eq!(artifact(event, key).await, nowhere, "a stranger's, one not given, none");
+    }
     let mut odd = json!({ "revision": 2, "to_state": "in_progress", "reason": "a:b", "act": {} });
     assert_eq!(code(&scene.post(&route(&one.id, "transition"), &odd).await), "422 reason-not-a-code");
     odd["extra"] = 1.into();
@@ -88,7 +111,7 @@ async fn n21_n22_every_move_makes_the_next_revision_and_fits_the_one_it_saw() {
     }
     let stale = scene.progress(&provider(), &owed.id, 2, "blocked").await;
     assert_eq!(code(&stale), "409 revision-conflict");
-    assert!(stale.1["error"]["message"].as_str().unwrap().contains("blocked at revision 6"), "{}", stale.1);
+    assert_eq!((&stale.1["error"]["state"], &stale.1["error"]["revision"]), (&json!("blocked"), &json!(6)));
     let view = scene.view(&owed.id).await;
     let revisions: Vec<u64> =
         view["history"].as_array().unwrap().iter().filter_map(|e| e["revision"].as_u64()).collect();

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::{Scene, code};
 use crate::a2a::{head, provider};
 
-const ROUNDS: u64 = 50;
+/// Each of the four is in every one of them.
+const ROUNDS: u64 = 200;
 
 #[tokio::test]
 async fn expiry_accept_response_and_cancel_have_one_winner_each_time() {

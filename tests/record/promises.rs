@@ -322,7 +322,7 @@ fn p15_the_loser_is_told_who_was_first_and_when() {
     world.now += 1;
     let refusal = world.answer_by(&opened.run, "2", &head()).expect_err("lost");
     assert_eq!(refusal.code.as_str(), "already-answered");
-    let winner = refusal.winner.expect("who");
+    let winner = refusal.winner().expect("who");
     assert_eq!((winner.authority, winner.at_s), (Some(a().public()), START + 5));
     // Also where the answer does not fit, and where the agent has gone offline since.
     let mut answer = single(&opened.run, "x", Some(resolve(&head(), &opened.run, world.at())));

@@ -63,7 +63,7 @@ fn two_answers() {
             other => panic!("one winner: {other:?}"),
         };
         assert_eq!(lost.code.as_str(), "already-answered");
-        assert_eq!(lost.winner.expect("who").authority, Some(won.public()));
+        assert_eq!(lost.winner().expect("who").authority, Some(won.public()));
         assert_eq!(world.view(&run).asks[0].answered_by, Some(won.public()));
         world.verdict(link, &run, Verdict::Accepted);
         world.complete(link, &run);

@@ -45,7 +45,7 @@ fn the_stored_result_is_given_after_the_window_too() {
     let other = world.answer(&opened.run, "\"no\"", Some(resolve(&head(), &opened.run, signed)));
     let refusal = other.expect_err("these bytes closed the ask with another answer");
     assert_eq!(refusal.code.as_str(), "already-answered");
-    assert_eq!(refusal.winner.expect("who").authority, Some(head().public()));
+    assert_eq!(refusal.winner().expect("who").authority, Some(head().public()));
 }
 
 /// The head's session key answers before it is on record; recorded in between, it

@@ -61,7 +61,7 @@ pub use lineage::{Onward, TreeNode};
 pub use link::{Holding, Resumed};
 pub use model::*;
 pub use read::Reader;
-pub use refusal::{Code, Fault, No, OpenFault, Refusal, Winner};
+pub use refusal::{Beside, Code, Fault, No, OpenFault, Refusal, Winner};
 pub use run::Heard;
 pub use stop::Stopped;
 pub use store::agents::Counters;

@@ -7,6 +7,7 @@ use wikala_certs::{ActError, CertError, PresenterError};
 use wikala_chain::PublicKey;
 
 use crate::moment_text;
+use crate::obligation::State;
 
 /// One list makes the codes, their words on the wire and [`Code::ALL`], so that
 /// none of the three can forget what another has.
@@ -105,6 +106,20 @@ pub struct Winner {
     pub at_s: u64,
 }
 
+/// What a refusal says beside its sentence, for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// With `already-answered`: who was first, and when.
+    Winner(Winner),
+    /// Where an obligation stands that did not move.
+    Stands {
+        /// Its state.
+        state: State,
+        /// Its revision.
+        revision: u64,
+    },
+}
+
 /// Our answer to someone: a stable code and one sentence with a way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -112,14 +127,14 @@ pub struct Refusal {
     pub code: Code,
     /// *place: fact, expectation*.
     pub sentence: String,
-    /// With `already-answered`: who was first, and when.
-    pub winner: Option<Winner>,
+    /// What else there is to say.
+    pub beside: Option<Beside>,
 }
 
 impl Refusal {
     /// A refusal with its sentence.
     pub fn new(code: Code, sentence: impl Into<String>) -> Self {
-        Refusal { code, sentence: sentence.into(), winner: None }
+        Refusal { code, sentence: sentence.into(), beside: None }
     }
 
     pub(crate) fn already_answered(winner: Winner) -> Self {
@@ -130,8 +145,22 @@ impl Refusal {
                 "answer: {who} answered this ask at {}, read the run for what follows",
                 moment_text(winner.at_s)
             ),
-            winner: Some(winner),
+            beside: Some(Beside::Winner(winner)),
         }
+    }
+
+    /// Who was first, with `already-answered`.
+    #[must_use]
+    pub fn winner(&self) -> Option<&Winner> {
+        match &self.beside {
+            Some(Beside::Winner(winner)) => Some(winner),
+            _ => None,
+        }
+    }
+
+    /// An obligation that did not move, and where it stands.
+    pub(crate) fn stands(code: Code, sentence: impl Into<String>, state: State, revision: u64) -> Self {
+        Refusal { code, sentence: sentence.into(), beside: Some(Beside::Stands { state, revision }) }
     }
 }
 

@@ -11,8 +11,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use wikala_chain::PublicKey;
-use wikala_witness::Code;
 use wikala_witness::obligation::{ListFilter, ObligationView, Role, State as Stands};
+use wikala_witness::{Code, EventId};
 
 use super::acts::obligation_id;
 use crate::answer::{Door, Problem};
@@ -29,6 +29,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/response-obligations/inbox", get(inbox))
         .route("/v1/response-obligations/{id}", get(one))
         .route("/v1/response-obligations/{id}/ledger", get(ledger))
+        .route("/v1/messages/{artifact}", get(ack))
 }
 
 /// The party that signed a request.
@@ -83,6 +84,30 @@ async fn one(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> 
         .iter()
         .map(|(fact, evidence, at)| json!({ "fact": fact, "evidence": evidence, "at": at }))
         .collect();
+    Ok(Json(words).into_response())
+}
+
+/// `GET /v1/messages/{event_id}.ack.json`: the word of who is to answer it.
+async fn ack(State(app): State<App>, Route(artifact): Route<String>, knock: Knock) -> Result<Response, Problem> {
+    let party = party(&app, &knock).await?;
+    let unavailable =
+        || Problem::record(Code::ObligationUnavailable, "ack: not known here, not yours, or not given yet");
+    let event = artifact.strip_suffix(".ack.json").and_then(EventId::parse).ok_or_else(unavailable)?;
+    let id = event.as_str().to_owned();
+    let ack = app.readers.read(move |reader| reader.ack(&event, party)).await.map_err(Problem::from);
+    // What is not yet there is told as what never was: one sentence for all of it.
+    let ack = match ack {
+        Ok(ack) => ack.ok_or_else(unavailable)?,
+        Err(no) if no.code == unavailable().code => return Err(unavailable()),
+        Err(fault) => return Err(fault),
+    };
+    let mut words = json!({
+        "msg_id": id, "message_id": ack.message_id, "obligation_id": ack.obligation.as_str(),
+        "status": ack.status, "agent_id": ack.agent.to_hex(), "ts": ack.at,
+    });
+    if let Some(reason) = ack.reason {
+        words["decline_reason"] = reason.into();
+    }
     Ok(Json(words).into_response())
 }
 

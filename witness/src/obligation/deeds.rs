@@ -62,7 +62,7 @@ impl Witness {
         };
         self.is_theirs(&row, &right, by)?;
         if revision != row.revision {
-            return Err(Refusal::new(
+            return Err(Refusal::stands(
                 Code::RevisionConflict,
                 format!(
                     "{}: signed for revision {revision}, it is {} at revision {}, read it and sign again",
@@ -70,6 +70,8 @@ impl Witness {
                     row.state.as_str(),
                     row.revision
                 ),
+                row.state,
+                row.revision,
             )
             .into());
         }
@@ -229,7 +231,7 @@ pub(super) fn allowed(row: &ObligationRow, event: Event) -> Result<State, No> {
             }
             _ => format!("obligation: is {now}, that does not follow, accept it first"),
         };
-        Refusal::new(code, sentence).into()
+        Refusal::stands(code, sentence, row.state, row.revision).into()
     })
 }
 

@@ -77,6 +77,20 @@ pub struct ObligationView {
     pub delivery: Vec<(String, String, u64)>,
 }
 
+/// The ack of a message, an artifact of its own: the message is never touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // each name is the column's
+pub struct AckView {
+    pub obligation: ObligationId,
+    pub message_id: String,
+    /// `ACCEPTED` or `DECLINED`.
+    pub status: String,
+    pub agent: PublicKey,
+    /// Unix seconds.
+    pub at: u64,
+    pub reason: Option<String>,
+}
+
 /// Counts without content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // each name is the counter's
@@ -100,6 +114,19 @@ impl Reader {
             return Err(unavailable());
         }
         self.whole(row)
+    }
+
+    /// The ack of a message that demanded an answer, for a party. `None`: nobody owns it yet, or
+    /// it ended without that.
+    ///
+    /// # Errors
+    /// `obligation-unavailable`, for a stranger and for what is not there alike.
+    pub fn ack(&self, event: &EventId, party: PublicKey) -> Result<Option<AckView>, No> {
+        let row = self.store.obligation_of_event(event)?.ok_or_else(unavailable)?;
+        if party != row.requester && party != row.responsible {
+            return Err(unavailable());
+        }
+        Ok(self.store.ack_of(&row.id)?)
     }
 
     /// The schema that a response must fit: its digest and its text. Whoever asks: nothing of

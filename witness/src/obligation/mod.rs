@@ -43,7 +43,7 @@ pub(crate) use ask::AnsweredBy;
 pub use entitlement::{Denied, Entitlement};
 pub use facts::{MailboxAck, Reconciled};
 pub use ledger::LedgerEntry;
-pub use look::{Inbox, ListFilter, ObligationView, Role};
+pub use look::{AckView, Inbox, ListFilter, ObligationView, Role};
 pub use moves::{Event as Move, State, next};
 pub(crate) use owe::{Made, owed};
 

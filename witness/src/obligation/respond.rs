@@ -40,9 +40,11 @@ impl Witness {
             return if before == digest {
                 Ok(done(&row, true))
             } else {
-                Err(Refusal::new(
+                Err(Refusal::stands(
                     Code::ResponseConflict,
                     format!("response: it is {} by another response, read it", row.state.as_str()),
+                    row.state,
+                    row.revision,
                 )
                 .into())
             };

@@ -7,7 +7,7 @@ use wikala_chain::{Digest, PublicKey};
 
 use super::{Key, Sha, Store, key, maybe, number, secs, sha};
 use crate::ids::{EventId, RunId};
-use crate::obligation::{LedgerEntry, ObligationId, ObligationRow, State};
+use crate::obligation::{AckView, LedgerEntry, ObligationId, ObligationRow, State};
 use crate::refusal::Fault;
 
 pub(crate) fn obligation(row: &Row<'_>) -> rusqlite::Result<ObligationRow> {
@@ -213,6 +213,21 @@ impl Store {
             },
         )?;
         Ok(())
+    }
+
+    /// The word of the responsible party on a message: status, reason, who, when.
+    pub(crate) fn ack_of(&self, id: &ObligationId) -> Result<Option<AckView>, Fault> {
+        // ack of an obligation
+        self.find("SELECT * FROM ack WHERE obligation = :id", named_params! {":id": id}, |row| {
+            Ok(AckView {
+                obligation: row.get("obligation")?,
+                message_id: row.get("message_id")?,
+                status: row.get("status")?,
+                agent: key(row, "agent")?.ok_or(rusqlite::Error::InvalidQuery)?,
+                at: number(row, "at")?,
+                reason: row.get("reason")?,
+            })
+        })
     }
 
     pub(crate) fn insert_schema(&self, text: &str, now: Moment) -> Result<Digest, Fault> {

@@ -5,6 +5,7 @@ mod answered;
 mod asked;
 pub(crate) mod asks;
 mod denied;
+mod onward;
 mod owned;
 mod races;
 mod revoked;

@@ -219,6 +219,11 @@ async fn n31_an_act_is_whole_or_was_never_whatever_statement_a_kill_comes_after(
             assert_eq!(counts(&house.record()), after, "{id}");
         }
     }
+    // What was answered is answered the same by whoever is up.
+    let accept = house.act("accept", "n23").await;
+    assert_eq!(house.post(&accept.0, &accept.1).await.expect("up").1["duplicate"], false);
+    house.again(|_| {});
+    assert_eq!(house.post(&accept.0, &accept.1).await.expect("up").1["duplicate"], true);
     // Between the commit and the answer: what was asked is there, and said to be.
     let (path, body) = house.demand("committed").await;
     house.killed_at("INSERT ON delivery_fact WHEN NEW.fact = 'delivered'", &path, &body).await;

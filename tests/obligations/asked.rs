@@ -70,8 +70,17 @@ async fn n7_to_n10_a_schema_passes_the_gate_or_the_request_is_refused() {
         let empty = json!({ "description": "", "type": "object" }).to_string().len();
         json!({ "description": "d".repeat(size - empty), "type": "object" })
     };
+    // Nothing is fetched, wherever it stands.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let remote = format!("http://{}/x", listener.local_addr().unwrap());
     for (schema, expect) in [
         (sized(65_537), "422 schema-too-large"),
+        (json!({ "$ref": remote }), "422 schema-external-reference"),
+        (json!({ "$defs": { "a": { "b": { "$ref": remote } } } }), "422 schema-external-reference"),
+        (json!({ "const": { "$ref": remote } }), "422 schema-external-reference"),
+        (json!({ "$id": remote, "$ref": remote }), "422 schema-external-reference"),
+        (json!({ "$schema": remote }), "422 schema-dialect"),
         (json!({ "$defs": { "a": { "b": { "$ref": "https://e.example/x" } } } }), "422 schema-external-reference"),
         (json!({ "enum": [{ "$ref": "https://e.example/x" }] }), "422 schema-external-reference"),
         (json!({ "$dynamicRef": "https://e.example/x" }), "422 schema-external-reference"),
@@ -91,6 +100,13 @@ async fn n7_to_n10_a_schema_passes_the_gate_or_the_request_is_refused() {
         );
     }
     assert_eq!(scene.rows("response_schema"), 0);
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    // Measured as canonical bytes: the white space of 70,000 raw ones is nobody's schema.
+    let mut raw = scene.demand("raw", &with(sized(60_000))).to_string();
+    let at = raw.find("\"response_schema\":").expect("there") + "\"response_schema\":".len();
+    raw.insert_str(at, &" ".repeat(10_000));
+    let path = format!("/v1/conversations/{}/actions", scene.thread);
+    assert_eq!(scene.raw(&path, raw).await.0, 202);
     let owed = scene.owed("whole", with(sized(65_536))).await;
     let view = scene.view(&owed.id).await;
     let text = serde_json::to_string(&view["response_schema"]).unwrap();

@@ -89,6 +89,16 @@ impl Scene {
         (status.as_u16(), String::from_utf8(bytes.to_vec()).expect("text"))
     }
 
+    /// Posts a text as it is.
+    pub async fn raw(&self, path: &str, body: String) -> (u16, Value) {
+        let url = format!("{}{path}", self.house.url);
+        let json = [("content-type", "application/json")];
+        let (status, _, body) =
+            self.http.send(Method::POST, &url, Some(body.into_bytes()), &json, None).await.expect("an answer");
+        let bytes = body.collect().await.expect("whole").to_bytes();
+        (status.as_u16(), serde_json::from_slice(&bytes).expect("JSON"))
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.send(Method::POST, path, Some(body), None).await
     }

@@ -155,6 +155,20 @@ pub fn of_the_router(code: &str) -> bool {
     matches!(code, "route-unknown" | "method-not-allowed")
 }
 
+/// The members of an error of ours, in their order: who was first, and where an obligation stands.
+pub fn members(code: &str) -> &'static [&'static str] {
+    match code {
+        "already-answered" => &["code", "message", "answeredBy", "answeredAt"],
+        "revision-conflict"
+        | "illegal-transition"
+        | "state-not-assertable"
+        | "decline-after-acceptance"
+        | "obligation-terminal"
+        | "response-conflict" => &["code", "message", "state", "revision"],
+        _ => &["code", "message"],
+    }
+}
+
 /// The JSON-RPC number: the protocol's own where it has one (A2A 1.0 §9.5).
 pub fn number(code: &str, method: &str) -> i64 {
     match (code, method) {

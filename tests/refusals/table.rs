@@ -270,8 +270,7 @@ fn shape(ask: &Ask, code: &str, status: u16, headers: &HeaderMap, body: &Value) 
         if (status, error["code"].as_str()) != (wanted, Some(code)) {
             return differ("code", &(status, &error["code"]), &(wanted, code));
         }
-        let members = ["code", "message", "answeredBy", "answeredAt"];
-        let members = if code == "already-answered" { &members[..] } else { &members[..2] };
+        let members = codes::members(code);
         let names = error.as_object().map(|error| error.keys().map(String::as_str).collect::<Vec<_>>());
         if names.as_deref() != Some(members) || body.as_object().map(serde_json::Map::len) != Some(1) {
             return differ("body", body, &members);

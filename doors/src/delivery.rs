@@ -66,17 +66,18 @@ pub fn run_input(delivery: &Delivery) -> String {
 
 /// The body for an AG-UI agent behind HTTP. A caller of the same dialect is passed on byte
 /// for byte but for the named edits: the ids, the bag, the proofs beside resume entries.
-/// `run` is what the agent shall call this leg.
+/// `thread` and `run` are what the agent shall call the thread and this leg.
 #[must_use]
-pub fn agui_body(delivery: &Delivery, run: &str) -> String {
+pub fn agui_body(delivery: &Delivery, thread: &str, run: &str) -> String {
     if delivery.leg.words.dialect != Dialect::AgUi {
         let input = run_input(delivery);
-        return json::edit(&input, &[("runId", Some(&json::quote(run)))]).unwrap_or(input);
+        let names = [("threadId", Some(&*json::quote(thread))), ("runId", Some(&json::quote(run)))];
+        return json::edit(&input, &names).unwrap_or(input);
     }
     let words = &*delivery.leg.words.text;
     let body = RawObject::parse(words).unwrap_or_default();
     let raw = |name: &str| body.get(name).map(RawValue::get).filter(|raw| *raw != "null");
-    let (thread, run) = (json::quote(delivery.thread.as_str()), json::quote(run));
+    let (thread, run) = (json::quote(thread), json::quote(run));
     let mut edits = vec![("threadId", Some(thread)), ("runId", Some(run))];
     if let Some(bag) = forwarded(raw("forwardedProps"), delivery) {
         edits.push(("forwardedProps", Some(bag)));

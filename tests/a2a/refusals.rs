@@ -115,9 +115,12 @@ async fn what_is_no_message_opens_nothing() {
         assert_eq!(number(&answer), -32602, "{answer}");
         assert_eq!(answer["error"]["data"][1]["fieldViolations"][0]["field"], field, "{answer}");
     }
-    let mut push = message("x", json!({}), json!({}));
-    push["configuration"] = json!({ "taskPushNotificationConfig": { "url": "http://x/" } });
-    assert_eq!(number(&caller.call("SendMessage", push).await), -32003);
+    // By the name A2A 0.3 gave it too: an agent of that version would take it.
+    for name in ["taskPushNotificationConfig", "pushNotificationConfig", "push_notification_config"] {
+        let mut push = message("x", json!({}), json!({}));
+        push["configuration"] = json!({ name: { "url": "http://x/" } });
+        assert_eq!(number(&caller.call("SendMessage", push).await), -32003, "{name}");
+    }
     assert_eq!(record(&house, &puppet.agent).await, before);
 
     let mut nobody = caller.clone();

@@ -441,7 +441,7 @@ async fn who_may_speak_and_not_answer_answers_in_no_spelling() {
         let (status, answer) = scene.http.post_json(&url, &call, &[("A2A-Version", "1.0")]).await.unwrap();
         assert!(status.is_success() && answer["result"]["task"].is_object(), "it may speak: {answer}");
         let delivery = scene.play(&[STARTED, FINISHED]).await;
-        for words in [delivery::run_input(&delivery), delivery::agui_body(&delivery, "r")] {
+        for words in [delivery::run_input(&delivery), delivery::agui_body(&delivery, "t", "r")] {
             assert!(words.contains("hi") && !words.contains("APPROVED"), "{words}");
         }
     }
@@ -461,7 +461,7 @@ async fn the_command_that_was_checked_goes_on_and_no_other() {
         let got = scene.post(&said).await;
         assert_eq!(got.status, 200);
         let delivery = scene.play(&[STARTED, FINISHED]).await;
-        for words in [delivery::run_input(&delivery), delivery::agui_body(&delivery, "r")] {
+        for words in [delivery::run_input(&delivery), delivery::agui_body(&delivery, "t", "r")] {
             assert_eq!(words.contains("SIDEWAYS"), goes_on, "{words}");
         }
     }

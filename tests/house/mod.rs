@@ -177,3 +177,14 @@ impl Puppet {
         self.app.desk.ask(move |w, now| w.finish(now, link, &run)).await.expect("finished");
     }
 }
+
+/// Waits until something is so.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}

@@ -1,16 +1,17 @@
 //! Whose agent it is, and by which road: one carrier a name, by the operator, with the
 //! provider's consent.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wikala_certs::Consent;
 use wikala_chain::AgentName;
+use wikala_doors::client::Client;
 use wikala_doors::upstream;
 use wikala_doors::upstream::agents::Change;
-use wikala_witness::{Code, Dialect, NewUpstream, No, Registration};
+use wikala_witness::{Code, Dialect, NewUpstream, No, Registration, RunId, Status};
 
-use super::fake::Fake;
-use super::{add, added, key};
-use crate::house::{Puppet, TestHouse};
+use super::fake::{Fake, Say, frame, task};
+use super::{add, added, key, online};
+use crate::house::{Puppet, TestHouse, until};
 
 fn code<T>(said: Result<T, No>) -> Option<Code> {
     match said {
@@ -57,6 +58,50 @@ async fn a_name_has_one_carrier_a_link_or_an_upstream() {
     assert!(!view.online && view.upstream.is_none());
     register(&["near", "far"]).await.expect("free");
     assert_eq!(code(upstream::remove(&house.app, id).await), Some(Code::AgentUnknown));
+}
+
+/// An agent that is gone takes its work with it, and whoever comes under its name begins anew.
+#[tokio::test]
+async fn a_removed_agent_leaves_nothing_to_its_successor() {
+    let house = TestHouse::open().await;
+    let fake = Fake::open().await;
+    let id = added(&house, "far", Dialect::A2a, &fake.url).await;
+    let old = house.app.readers.read(|reader| reader.upstreams()).await.expect("read").remove(0);
+    let url = format!("{}/a2a/{}/far", house.url, id.provider);
+    let call = async |text: &str, context: &Value| {
+        let mut message = json!({ "messageId": text, "role": "ROLE_USER", "parts": [{ "text": text }] });
+        if context.is_string() {
+            message["contextId"] = context.clone();
+        }
+        let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+        let (_, answer) = Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer");
+        answer["result"]["task"].clone()
+    };
+    fake.say("\"first\"", Say::Hang(vec![frame(json!({ "task": task("WORKING") }))]));
+    let told = call("first", &Value::Null).await;
+    let run = RunId::parse(told["id"].as_str().expect("an id")).expect("ours");
+    until("it is heard", || fake.listened.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+
+    upstream::remove(&house.app, id.clone()).await.expect("removed");
+    let view = house.app.readers.read(move |reader| reader.run_for_operator(&run)).await.expect("known");
+    assert_eq!((view.status, view.reason.as_deref()), (Status::Failed, Some("agent_removed")));
+    until("nobody listens any more", || fake.listened.load(std::sync::atomic::Ordering::SeqCst) == 0).await;
+
+    let other = Fake::open().await;
+    assert_eq!(added(&house, "far", Dialect::A2a, &other.url).await, id);
+    // A carrier of the old one that still tries to reach it has nothing to attach to.
+    let text = json!({ "name": "far" }).to_string();
+    let registration = Registration { name: id.name.clone(), interjections: false, text };
+    let attached = house.app.desk.ask(move |w, now| w.attach_upstream(now, &old, &registration).map(|_| ())).await;
+    assert_eq!(code(attached), Some(Code::AgentUnknown));
+    online(&house, &id).await;
+    other.say("\"second\"", Say::Stream(vec![frame(json!({ "task": task("COMPLETED") }))]));
+    call("second", &told["contextId"]).await;
+    until("it is asked", || other.sent("\"second\"").len() == 1).await;
+    let sent: Value = serde_json::from_str(&other.sent("\"second\"")[0].body).expect("JSON");
+    let told = &sent["params"]["message"];
+    assert!(told["contextId"].is_null() && told["taskId"].is_null(), "{told}");
 }
 
 #[tokio::test]

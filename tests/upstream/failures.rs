@@ -1,6 +1,8 @@
 //! A stream that dies is never a clean end: what became of the work is asked, and only
 //! then is there a verdict, with an event that says so.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 use wikala_doors::client::Client;
 use wikala_witness::{Dialect, Policy, RunId, RunView};
@@ -18,8 +20,17 @@ async fn scene(dialect: Dialect) -> (TestHouse, Fake, wikala_witness::AgentId) {
 
 /// A message, answered whole.
 async fn send(house: &TestHouse, id: &wikala_witness::AgentId, text: &str) -> Value {
+    send_to(house, id, text, &Value::Null).await
+}
+
+/// The same, to a task that waits.
+async fn send_to(house: &TestHouse, id: &wikala_witness::AgentId, text: &str, task: &Value) -> Value {
     let url = format!("{}/a2a/{}/{}", house.url, id.provider, id.name.as_str());
-    let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] } });
+    let mut message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] });
+    if task.is_string() {
+        message["taskId"] = task.clone();
+    }
+    let params = json!({ "message": message });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
     let (status, answer) = Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer");
     assert_eq!(status, 200);
@@ -87,12 +98,18 @@ async fn an_agent_that_stays_silent_has_failed_after_the_grace() {
 
 #[tokio::test]
 async fn what_is_no_a2a_answer_fails_the_run_with_its_reason() {
+    let two = |one: &str, other: &str| json!({ one: task("COMPLETED"), other: status("WORKING")["statusUpdate"] });
+    // What stands where a number belongs goes into no record and no answer.
+    let loud = json!({ "error": { "code": "x".repeat(9999), "message": "no" } }).to_string();
     for (say, reason) in [
         (Say::Whole(500, "text/html", "<html>".to_owned()), "upstream_refused: HTTP 500"),
         (Say::Whole(200, "application/json", "{}".to_owned()), "upstream_refused: no A2A answer"),
         (error(-32600), "upstream_refused: error -32600 no"),
         (Say::Stream(vec!["nonsense".to_owned()]), "upstream_refused: no A2A answer"),
         (Say::Stream(vec![frame(json!({ "later": 1 }))]), "provider_event_malformed: "),
+        (Say::Stream(vec![frame(two("task", "statusUpdate"))]), "provider_event_malformed: event: says several"),
+        (Say::Stream(vec![frame(two("task", "status_update"))]), "provider_event_malformed: event: says several"),
+        (Say::Whole(400, "application/json", loud), "upstream_refused: HTTP 400, error  no"),
         (Say::Stream(vec![format!("{{\"result\":{{}},\"result\":{{}}}}")]), "upstream_refused: no A2A answer"),
         (Say::Redirect("http://localhost:1/".to_owned()), "upstream_refused: redirected"),
         (Say::Stream(Vec::new()), "upstream_lost: "),
@@ -184,4 +201,94 @@ async fn a_stop_is_asked_of_the_task_and_told_as_the_task_tells_it() {
     let stopped = call("CancelTask", json!({ "id": run })).await;
     assert_eq!(state(&stopped), "TASK_STATE_CANCELED");
     assert!(fake.sent("CancelTask")[0].body.contains("\"params\":{\"id\":\"t\"}"));
+    // It has had its last word: its stream is not held open for the sake of it.
+    let none = || fake.listened.load(Ordering::SeqCst) == 0;
+    crate::house::until("nobody listens any more", none).await;
+}
+
+/// A gateway's 503 in front of an agent says nothing of the task behind it.
+#[tokio::test]
+async fn a_gateway_that_is_busy_has_said_nothing_of_the_task() {
+    for busy in [503, 429, 408] {
+        let (house, fake, id) = scene(Dialect::A2a).await;
+        fake.say("SendStreamingMessage", Say::Stream(vec![frame(json!({ "task": task("WORKING") }))]))
+            .say("SubscribeToTask", Say::Whole(busy, "text/html", "<html>".to_owned()))
+            .say("SubscribeToTask", Say::Stream(vec![frame(status("COMPLETED"))]));
+        let told = send(&house, &id, "x").await;
+        assert_eq!(state(&told), "TASK_STATE_COMPLETED", "{busy}: {:?}", view(&house, &told).await.reason);
+    }
+}
+
+/// What went on since is a question of its own, in the same words.
+#[tokio::test]
+async fn a_question_asked_again_in_the_same_words_is_asked() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    let asks = || frame(json!({ "task": task("INPUT_REQUIRED") }));
+    fake.say("\"first\"", Say::Stream(vec![asks()]))
+        .say("\"second\"", Say::Stream(vec![asks(), frame(status("WORKING")), asks()]))
+        .say("\"third\"", Say::Stream(vec![frame(status("COMPLETED"))]));
+    let mut told = send(&house, &id, "first").await;
+    for (text, then) in [("second", "TASK_STATE_INPUT_REQUIRED"), ("third", "TASK_STATE_COMPLETED")] {
+        assert_eq!(state(&told), "TASK_STATE_INPUT_REQUIRED");
+        told = send_to(&house, &id, text, &told["id"]).await;
+        assert_eq!(state(&told), then, "{:?}", view(&house, &told).await.reason);
+    }
+}
+
+/// protobuf's own names for the ids: SDKs read them, and one could be another run's.
+#[tokio::test]
+async fn no_second_spelling_of_an_id_is_told() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    let mut told = task("COMPLETED");
+    told["context_id"] = json!("theirs");
+    told["status"]["message"] = json!({ "messageId": "m", "task_id": "theirs", "context_id": "theirs" });
+    told["history"] = json!([{ "messageId": "h", "task_id": "theirs" }]);
+    let mut first = status("WORKING");
+    first["statusUpdate"]["task_id"] = json!("theirs");
+    fake.say("SendStreamingMessage", Say::Stream(vec![frame(first), frame(json!({ "task": told }))]));
+    let told = send(&house, &id, "x").await;
+    assert_eq!(state(&told), "TASK_STATE_COMPLETED");
+    assert!(!told.to_string().contains("theirs"), "{told}");
+}
+
+/// A stop reaches the leg that is under way, however soon after another it began.
+#[tokio::test]
+async fn a_stop_reaches_the_leg_that_is_under_way() {
+    let (house, fake, id) = scene(Dialect::A2a).await;
+    let url = format!("{}/a2a/{}/{}", house.url, id.provider, id.name.as_str());
+    for round in 1..=40 {
+        fake.say("\"ask\"", Say::Stream(vec![frame(json!({ "task": task("INPUT_REQUIRED") }))]))
+            .say("\"go on\"", Say::Hang(vec![frame(json!({ "task": task("WORKING") }))]))
+            .say("CancelTask", whole(task("CANCELED")));
+        let asked = send(&house, &id, "ask").await;
+        let message =
+            json!({ "messageId": "g", "taskId": asked["id"], "role": "ROLE_USER", "parts": [{ "text": "go on" }] });
+        let call = async |method: &str, params: Value| {
+            let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            Client::new().post_json(&url, &body, &[("a2a-version", "1.0")]).await.expect("an answer").1
+        };
+        let configuration = json!({ "returnImmediately": true });
+        call("SendMessage", json!({ "message": message, "configuration": configuration })).await;
+        crate::house::until("the second leg is heard", || fake.listened.load(Ordering::SeqCst) == 1).await;
+        call("CancelTask", json!({ "id": asked["id"] })).await;
+        crate::house::until("it is asked to stop", || fake.sent("CancelTask").len() == round).await;
+        crate::house::until("nobody listens any more", || fake.listened.load(Ordering::SeqCst) == 0).await;
+    }
+}
+
+/// Nothing has left that could be there twice.
+#[tokio::test]
+async fn an_agent_that_restarts_is_waited_for() {
+    let house = TestHouse::with(Policy::default()).await;
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
+    let id = added(&house, "far", Dialect::AgUi, &format!("http://{free}")).await;
+    let later = async {
+        // Long enough for one try, and the test holds whether it was or not.
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let fake = Fake::at(&free.to_string()).await;
+        let end = r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#;
+        fake.say("runId", Say::Stream(vec![end.to_owned()]));
+    };
+    let (told, ()) = tokio::join!(send(&house, &id, "x"), later);
+    assert_eq!(state(&told), "TASK_STATE_COMPLETED", "{:?}", view(&house, &told).await.reason);
 }

@@ -1,6 +1,7 @@
 //! A server by hand, that says exactly what a test gives it and keeps what it was sent.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -38,14 +39,29 @@ pub struct Fake {
     pub url: String,
     answers: Arc<Mutex<VecDeque<(String, Say)>>>,
     sent: Arc<Mutex<Vec<Sent>>>,
+    /// Streams without an end that somebody still listens to.
+    pub listened: Arc<AtomicUsize>,
+}
+
+struct Listened(Arc<AtomicUsize>);
+
+impl Drop for Listened {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Fake {
     /// Listens; with a card of an A2A agent that streams.
     pub async fn open() -> Fake {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Fake::at("127.0.0.1:0").await
+    }
+
+    /// The same, at an address.
+    pub async fn at(address: &str) -> Fake {
+        let listener = tokio::net::TcpListener::bind(address).await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let fake = Fake { url, answers: Arc::default(), sent: Arc::default() };
+        let fake = Fake { url, answers: Arc::default(), sent: Arc::default(), listened: Arc::default() };
         let router = Router::new().fallback(answer).with_state(fake.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         fake
@@ -119,7 +135,12 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
         }
         Some(Say::Hang(frames)) => {
             use futures_util::StreamExt;
-            let frames = futures_util::stream::iter(stream(&frames)).chain(futures_util::stream::pending());
+            fake.listened.fetch_add(1, Ordering::SeqCst);
+            let listened = Listened(fake.listened.clone());
+            let rest = futures_util::stream::pending().inspect(move |_: &Result<_, _>| {
+                let _ = &listened;
+            });
+            let frames = futures_util::stream::iter(stream(&frames)).chain(rest);
             (events, Body::from_stream(frames)).into_response()
         }
         Some(Say::Whole(status, media, text)) => {

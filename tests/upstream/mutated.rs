@@ -160,7 +160,7 @@ fn an_ag_ui_body_is_delivered_with_its_ids_patched_alone() {
             addressed: None,
             parent_run: None,
         };
-        let out = delivery::agui_body(&delivery, &format!("{RUN}.1"));
+        let out = delivery::agui_body(&delivery, THREAD, &format!("{RUN}.1"));
         assert!(only_at_values(&text, &out, &[&run, &thread], &members), "{text}\n{out}");
         // Whatever it is: said as an event it is refused or recorded as it came.
         if let Ok(event) = words::read(&text) {

@@ -108,11 +108,13 @@ async fn a_question_is_its_heads(state: &str) {
     };
     let chain = VerifiedChain::start(&head);
     let now = wikala_certs::Moment::from_secs(house.now());
-    let presenter =
-        Proof::present(&head, &house.app.public_key(), &id.provider, &id.name, Some(chain.tip()), &nonce(), now);
     let proof = |proof: Proof| -> Value { serde_json::from_str(&proof.to_json()).expect("JSON") };
-    let bag = json!({ "actorChain": chain.tokens().collect::<Vec<_>>(), "presenter": proof(presenter), "mine": 1 });
-    let opened = call(message("open", None), bag).await["result"]["task"].clone();
+    let carried = || {
+        let presenter =
+            Proof::present(&head, &house.app.public_key(), &id.provider, &id.name, Some(chain.tip()), &nonce(), now);
+        json!({ "actorChain": chain.tokens().collect::<Vec<_>>(), "presenter": proof(presenter), "mine": 1 })
+    };
+    let opened = call(message("open", None), carried()).await["result"]["task"].clone();
     assert_eq!(opened["status"]["state"], state, "{opened}");
     let run = opened["id"].as_str().expect("an id").to_owned();
 
@@ -152,12 +154,15 @@ async fn a_question_is_its_heads(state: &str) {
     assert_eq!(history.map(|one| one["messageId"].clone()).collect::<Vec<_>>(), ["q2", "fine"], "{answered}");
 
     // What it refers to is told by the agent's own names, and only what is the agent's.
-    fake.say("\"refer\"", Say::Stream(vec![task(json!({ "state": "TASK_STATE_COMPLETED" }))]));
+    // Another head's task is not his to point the agent at.
     let mut refers = message("refer", None);
     refers["referenceTaskIds"] = json!([run, "run_000000000000000000000000", "theirs"]);
-    call(refers, json!({})).await;
-    let sent: Value = serde_json::from_str(&fake.sent("\"refer\"")[0].body).expect("JSON");
-    assert_eq!(sent["params"]["message"]["referenceTaskIds"], json!(["up"]));
+    for (n, bag, told) in [(0, carried(), json!(["up"])), (1, json!({}), Value::Null)] {
+        fake.say("\"refer\"", Say::Stream(vec![task(json!({ "state": "TASK_STATE_COMPLETED" }))]));
+        call(refers.clone(), bag).await;
+        let sent: Value = serde_json::from_str(&fake.sent("\"refer\"")[n].body).expect("JSON");
+        assert_eq!(sent["params"]["message"]["referenceTaskIds"], told);
+    }
 }
 
 #[tokio::test]
@@ -183,7 +188,10 @@ async fn an_ag_ui_body_changes_at_the_named_places_and_nowhere_else() {
     let first: Value = serde_json::from_str(&told[0]).expect("JSON");
     let note = &first["metadata"]["wikala"];
     let (run, thread) = (note["runId"].as_str().expect("named"), note["threadId"].as_str().expect("named"));
-    assert_eq!(sent.body, body.replace("mine-r", run).replace("mine-t", thread));
+    let input: Value = serde_json::from_str(&sent.body).expect("JSON");
+    let theirs = input["threadId"].as_str().expect("named");
+    assert!(theirs.len() == 36 && !theirs.contains(thread), "a UUID, no id of ours: {theirs}");
+    assert_eq!(sent.body, body.replace("mine-r", run).replace("mine-t", theirs));
     assert_eq!(
         (&sent.headers["accept"], &sent.headers["accept-encoding"]),
         (&"text/event-stream".parse().unwrap(), &"identity".parse().unwrap())

@@ -119,10 +119,10 @@ async fn a_task_that_ran_when_we_were_killed_is_subscribed_and_not_sent_again() 
     assert!(scene.dir.path().exists());
 }
 
-/// Two ways an answer in flight may have gone, and one road back.
+/// Three ways an answer in flight may have gone, and one road back.
 #[tokio::test]
 async fn an_answer_in_flight_is_sent_again_only_if_the_agent_still_waits_on_that_question() {
-    for arrived in [false, true] {
+    for (arrived, shown) in [(false, false), (true, false), (true, true)] {
         let scene = Scene::open().await;
         scene.fake.say("\"open\"", Say::Stream(vec![frame(json!({ "task": asking() }))]));
         let opened = scene.call("SendMessage", message("open", None)).await["task"]["id"].clone();
@@ -132,8 +132,15 @@ async fn an_answer_in_flight_is_sent_again_only_if_the_agent_still_waits_on_that
         scene.fake.say("\"answer\"", Say::Hang(Vec::new()));
         scene.call("SendMessage", message("answer", Some(&opened))).await;
         scene.sent("\"answer\"", 1).await;
+        // A gateway that cannot yet says nothing either way.
+        scene.fake.say("GetTask", Say::Whole(503, "text/plain", String::new()));
         if arrived {
-            scene.fake.say("GetTask", whole(task("WORKING")));
+            // It shows that it went on, or that it has the answer and is about to.
+            let mut now = if shown { asking() } else { task("WORKING") };
+            if shown {
+                now["history"] = json!([now["status"]["message"], { "messageId": "answer", "role": "ROLE_USER" }]);
+            }
+            scene.fake.say("GetTask", whole(now));
             scene.fake.say(
                 "SubscribeToTask",
                 Say::Stream(vec![frame(json!({ "task": task("WORKING") })), frame(status("COMPLETED"))]),
@@ -148,4 +155,21 @@ async fn an_answer_in_flight_is_sent_again_only_if_the_agent_still_waits_on_that
         scene.until(&run, "COMPLETED").await;
         assert_eq!(scene.fake.sent("\"answer\"").len(), if arrived { 1 } else { 2 });
     }
+}
+
+/// Who was to ask may have been stopped before it did.
+#[tokio::test]
+async fn a_stop_that_was_not_heard_is_asked_again() {
+    let scene = Scene::open().await;
+    scene.fake.say("\"open\"", Say::Hang(vec![frame(json!({ "task": task("WORKING") }))]));
+    let run = scene.call("SendMessage", message("open", None)).await["task"]["id"].as_str().expect("an id").to_owned();
+    scene.until(&run, "WORKING").await;
+    // It cannot be asked, for now.
+    scene.call("CancelTask", json!({ "id": run })).await;
+    scene.sent("CancelTask", 1).await;
+    scene.fake.say("SubscribeToTask", Say::Hang(vec![frame(json!({ "task": task("WORKING") }))]));
+    scene.fake.say("CancelTask", whole(task("CANCELED")));
+    let scene = scene.again().await;
+    scene.until(&run, "CANCELED").await;
+    scene.sent("CancelTask", 2).await;
 }

@@ -3,10 +3,12 @@
 
 use wikala_certs::{Moment, SignedConsent};
 
+use crate::entry::Why;
 use crate::ids::{RunId, ThreadId};
-use crate::model::{AgentId, Dialect, Effect, LinkId, Registration};
+use crate::model::{AgentId, Dialect, Effect, LinkId, Registration, Status};
 use crate::read::Reader;
 use crate::refusal::{Code, No, Refusal};
+use crate::store::runs::RunRow;
 use crate::{UPSTREAM_RUNS, Witness};
 
 /// An agent behind HTTP.
@@ -74,6 +76,12 @@ impl Witness {
             let sentence = format!("agent: {} is no upstream agent, its provider dials in itself", id.name.as_str());
             return Err(Refusal::new(Code::AgentUnknown, sentence).into());
         }
+        // What it was doing is over: whoever is added under this name later knows nothing of it.
+        for run in self.store.held_at(id)? {
+            self.end_run(now, &run, Status::Failed, Some(Why::Ours("agent_removed")), false)?;
+            self.store.release(&run)?;
+        }
+        self.store.forget_names(id)?;
         if let Some(link) = agent.link {
             // Sent away, not lost: no grace, it is offline from now on.
             self.store.clear_roster(link, self.graceless(now))?;
@@ -87,27 +95,33 @@ impl Witness {
     /// whoever attached it goes on with them or says that they have failed.
     ///
     /// # Errors
-    /// `agent-unknown`: it is no upstream agent (any more).
+    /// `agent-unknown`: it is no upstream agent (any more), or was added anew meanwhile.
     pub fn attach_upstream(
         &mut self,
         now: Moment,
-        id: &AgentId,
+        upstream: &Upstream,
         registration: &Registration,
     ) -> Result<(LinkId, Vec<RunId>), No> {
+        let id = &upstream.agent;
         if let Some(old) = self.known_agent(id)?.link {
             // Added again before its earlier carrier had gone: one at a time.
             self.drop_link(now, old)?;
             self.outbox.push(Effect::Close { link: old, reason: "replaced: attached again" });
         }
-        let Some(link) = self.store.carry(id, &registration.text, UPSTREAM_RUNS, now)? else {
+        let Some(link) = self.store.carry(upstream, &registration.text, UPSTREAM_RUNS, now)? else {
             let sentence = format!("agent: {} is no upstream agent", id.name.as_str());
             return Err(Refusal::new(Code::AgentUnknown, sentence).into());
         };
         let mut held = Vec::new();
         for run in self.store.held_at(id)? {
-            if self.store.take_over(&run, link)? {
-                held.push(run);
+            if !self.store.take_over(&run, link)? {
+                continue;
             }
+            if self.store.run(&run)?.is_some_and(|row| row.status == Status::Cancelling) {
+                // Who was to ask may have been stopped before it did.
+                self.outbox.push(Effect::AskToStop { link, run: run.clone() });
+            }
+            held.push(run);
         }
         self.store.retry_now(id.provider)?;
         self.offer_ready(now, id.provider)?;
@@ -156,15 +170,20 @@ impl Reader {
 }
 
 impl Reader {
-    /// What an upstream agent calls runs of its own; ids of anybody else's name nothing there.
+    /// What an upstream agent calls runs that a run of its refers to: those of the same thread
+    /// or head, or nobody's. Any other names nothing there, or who knows an id could point the
+    /// agent at another head's work.
     ///
     /// # Errors
     /// Only faults.
-    pub fn upstream_tasks(&self, agent: &AgentId, runs: &[String]) -> Result<Vec<String>, No> {
-        let Some(row) = self.store.agent(agent)? else { return Ok(Vec::new()) };
+    pub fn upstream_tasks(&self, from: &RunId, runs: &[String]) -> Result<Vec<String>, No> {
+        let Some(from) = self.store.run(from)? else { return Ok(Vec::new()) };
         let mut tasks = Vec::new();
         for id in runs.iter().filter_map(|text| RunId::parse(text)) {
-            if self.store.run(&id)?.is_some_and(|run| run.agent == row.row) {
+            let near = |run: RunRow| {
+                run.agent == from.agent && (run.thread == from.thread || run.head.is_none() || run.head == from.head)
+            };
+            if self.store.run(&id)?.is_some_and(near) {
                 tasks.extend(self.store.task_of(&id)?);
             }
         }

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
 use wikala_witness::{Dialect, Fact, Question, UpstreamNames, Words};
 
+use super::fields::camel;
 use crate::bag::URN;
 
 /// An event as it goes on record.
@@ -46,12 +47,12 @@ impl Kind {
     }
 }
 
+const KINDS: [Kind; 4] = [Kind::Task, Kind::Message, Kind::Status, Kind::Artifact];
+
 /// The thing a stream event says, JSON text: `{"task": …}` and its three siblings.
 #[must_use]
 pub fn kind(response: &RawObject) -> Option<(Kind, &RawValue)> {
-    [Kind::Task, Kind::Message, Kind::Status, Kind::Artifact]
-        .into_iter()
-        .find_map(|kind| response.get(kind.name()).map(|raw| (kind, raw)))
+    KINDS.into_iter().find_map(|kind| response.get(kind.name()).map(|raw| (kind, raw)))
 }
 
 /// Reads one event.
@@ -60,6 +61,12 @@ pub fn kind(response: &RawObject) -> Option<(Kind, &RawValue)> {
 /// One sentence: no object, a key twice, none of the four.
 pub fn read(text: &str) -> Result<Heard, String> {
     let response = RawObject::parse(text).map_err(|error| format!("event: {error}"))?;
+    // Readers differ in which of two they take, and SDKs take another spelling for the name:
+    // what was decided on here must be what they read.
+    let says = response.iter().filter(|(name, _)| KINDS.iter().any(|kind| kind.name() == camel(name))).count();
+    if says > 1 {
+        return Err("event: says several things at once, one of task, message, statusUpdate, artifactUpdate".to_owned());
+    }
     let (kind, raw) = kind(&response).ok_or("event: none of task, message, statusUpdate, artifactUpdate")?;
     let body = RawObject::parse(raw.get()).map_err(|error| format!("event: {} {error}", kind.name()))?;
     let word = |name: &str| body.get(name).and_then(|raw| json::string(raw.get())).filter(|text| !text.is_empty());

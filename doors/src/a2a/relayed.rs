@@ -13,6 +13,10 @@ use wikala_chain::{RawObject, json};
 
 use super::heard::{Kind, kind};
 
+/// The same ids as protobuf's own names spell them, which SDKs read too: an agent could put
+/// another run's id before whoever reads those.
+const OTHER_SPELLINGS: [(&str, Option<&str>); 2] = [("task_id", None), ("context_id", None)];
+
 /// Under which ids callers know a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ids<'a> {
@@ -175,8 +179,7 @@ impl Relayed {
         }
         if !self.metadata.is_empty() {
             let before = object(members.get("metadata")).unwrap_or("{}").to_owned();
-            let all = self.metadata.iter().fold(before, |base, more| merged(&base, more));
-            edits.push(("metadata", all));
+            edits.push(("metadata", merged(&before, self.metadata.iter().map(String::as_str))));
         }
         if artifacts && !self.artifacts.is_empty() {
             let whole: Vec<String> = self.artifacts.iter().map(Artifact::whole).collect();
@@ -204,7 +207,7 @@ impl Artifact {
         let more: Vec<&str> = pieces.iter().filter_map(|piece| object(piece.get("metadata"))).collect();
         if !more.is_empty() {
             let before = object(first.get("metadata")).unwrap_or("{}").to_owned();
-            edits.push(("metadata", more.into_iter().fold(before, |base, more| merged(&base, more))));
+            edits.push(("metadata", merged(&before, more.into_iter())));
         }
         let edits: Vec<(&str, Option<&str>)> = edits.iter().map(|(name, new)| (*name, Some(new.as_str()))).collect();
         json::edit(&self.first, &edits).unwrap_or_else(|_| self.first.clone())
@@ -236,6 +239,7 @@ fn task(text: &str, ids: Ids<'_>) -> String {
     let told = members.get("status").map(|raw| status(raw.get(), ids));
     let history = members.get("history").and_then(|raw| json::edit_each(raw.get(), |one| Some(message(one, ids))).ok());
     let mut edits = vec![("id", Some(id.as_str())), ("contextId", Some(context.as_str()))];
+    edits.extend(OTHER_SPELLINGS);
     edits.extend(told.as_deref().map(|told| ("status", Some(told))));
     edits.extend(history.as_deref().map(|history| ("history", Some(history))));
     json::edit(text, &edits).unwrap_or_else(|_| text.to_owned())
@@ -255,7 +259,7 @@ fn message(text: &str, ids: Ids<'_>) -> String {
     let Ok(members) = RawObject::parse(text) else { return text.to_owned() };
     let (task, context) = (json::quote(ids.task), json::quote(ids.context));
     let has = |name: &str| members.get(name).is_some_and(|raw| raw.get() != "null" && raw.get() != "\"\"");
-    let mut edits = Vec::new();
+    let mut edits = OTHER_SPELLINGS.to_vec();
     if has("taskId") {
         edits.push(("taskId", Some(task.as_str())));
     }
@@ -267,16 +271,27 @@ fn message(text: &str, ids: Ids<'_>) -> String {
 
 fn named(text: &str, ids: Ids<'_>) -> String {
     let (task, context) = (json::quote(ids.task), json::quote(ids.context));
-    json::edit(text, &[("taskId", Some(&task)), ("contextId", Some(&context))]).unwrap_or_else(|_| text.to_owned())
+    let ours = [("taskId", Some(&*task)), ("contextId", Some(&*context))];
+    json::edit(text, &[&ours[..], &OTHER_SPELLINGS].concat()).unwrap_or_else(|_| text.to_owned())
 }
 
 fn object(raw: Option<&RawValue>) -> Option<&str> {
     raw.map(RawValue::get).filter(|raw| raw.starts_with('{'))
 }
 
-fn merged(base: &str, more: &str) -> String {
-    let Ok(more) = RawObject::parse(more) else { return base.to_owned() };
-    let edits: Vec<(&str, Option<&str>)> = more.iter().map(|(name, raw)| (name, Some(raw.get()))).collect();
+/// An object with the members of others, the newest of each, in the order first told. All at
+/// once: told in many pieces, it must not be read anew with each of them.
+fn merged<'a>(base: &str, more: impl Iterator<Item = &'a str>) -> String {
+    let more: Vec<RawObject> = more.filter_map(|more| RawObject::parse(more).ok()).collect();
+    let mut edits: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut places = HashMap::new();
+    for (name, raw) in more.iter().flat_map(RawObject::iter) {
+        let at = *places.entry(name).or_insert(edits.len());
+        match edits.get_mut(at) {
+            Some(known) => known.1 = Some(raw.get()),
+            None => edits.push((name, Some(raw.get()))),
+        }
+    }
     json::edit(base, &edits).unwrap_or_else(|_| base.to_owned())
 }
 
@@ -348,6 +363,28 @@ mod tests {
             r#"{"id":"run_1","contextId":"thread_1","status":{"state":"TASK_STATE_COMPLETED"},"history":[{"messageId":"w"}],"metadata":{"z":1},"artifacts":[{"artifactId":"a","parts":[{"text":"1"},{"text":"2"}],"metadata":{"k":1}},{"artifactId":"b","parts":[{"data":{"n":1.0}}]}]}"#
         );
     }
+
+    /// Told in four times as many pieces, a task is put together in about four times the time.
+    #[test]
+    fn metadata_in_many_pieces_is_merged_once() {
+        let cost = |pieces: usize| {
+            let mut relayed = Relayed::default();
+            relayed
+                .hear(&r#"{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#.into(), false);
+            for n in 0..pieces {
+                let artifact = format!(r#"{{"artifactId":"a","parts":[],"metadata":{{"m{n}":{n}}}}}"#);
+                let told = format!(r#"{{"artifactUpdate":{{"taskId":"t","append":{},"artifact":{artifact}}}}}"#, n > 0);
+                relayed.hear(&told.as_str().into(), false);
+            }
+            let begun = std::time::Instant::now();
+            let task = relayed.task(IDS, "null", &|_| None, true).unwrap();
+            assert!(task.contains(&format!("\"m{}\"", pieces - 1)));
+            begun.elapsed()
+        };
+        let (few, many) = (cost(1_000), cost(4_000));
+        assert!(many < few * 10, "{few:?}, four times as many {many:?}");
+    }
+
     #[test]
     fn an_answer_is_history_after_its_question_until_the_agent_tells_it_itself() {
         let mut relayed = Relayed::default();

@@ -86,8 +86,10 @@ async fn hand_in(call: &Call, agent: &AgentView, params: &Fields, message: Messa
     if let Some(configuration) = &configuration {
         show.history = configuration.count("historyLength")?;
         at_once = configuration.flag("returnImmediately")?;
-        if configuration.raw("taskPushNotificationConfig").is_some() {
-            // Silence would let the caller wait for a call that never comes.
+        if ["taskPushNotificationConfig", "pushNotificationConfig"].iter().any(|name| configuration.raw(name).is_some())
+        {
+            // Silence would let the caller wait for a call that never comes, and an agent of 0.3
+            // would take it under its older name and call past the record.
             return Err(no_push());
         }
     }

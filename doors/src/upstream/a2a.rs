@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use wikala_chain::{RawObject, json};
 use wikala_witness::{Dialect, Entry, Fact, ItemKind, Mark, No, UpstreamNames};
 
 use super::a2a_params as params;
@@ -51,7 +53,7 @@ pub(super) async fn carry(run: &Run, peer: &Peer, again: bool) {
     let mut known = Known { names, task, answered };
     let mut stop = run.stop.clone();
     let carried = async {
-        if again && !unsent(peer, &known, heard_since).await? {
+        if again && !unsent(run, peer, &known, heard_since).await? {
             return mend(run, peer, &mut known, "the witness stopped meanwhile".to_owned()).await;
         }
         begin(run, peer, &mut known).await
@@ -64,11 +66,15 @@ pub(super) async fn carry(run: &Run, peer: &Peer, again: bool) {
         true = async { stop.wait_for(|stop| *stop).await.is_ok() } => {
             let asked = async {
                 let task = named.wait_for(Option::is_some).await.ok().and_then(|task| task.clone());
-                cancel(run, peer, task.unwrap_or_default()).await;
+                if !cancel(run, peer, task.unwrap_or_default()).await {
+                    // It takes the request, and its task ends when it does.
+                    std::future::pending::<()>().await;
+                }
             };
             tokio::select! {
                 outcome = &mut carried => outcome,
-                () = asked => carried.await,
+                // It has had its last word: what it goes on to say is nobody's to wait for.
+                () = asked => Ok(()),
             }
         }
     };
@@ -88,8 +94,8 @@ fn heard_since_answer(entries: &[wikala_witness::Recorded]) -> bool {
 }
 
 /// After a stop: is this leg still to be sent? Only if the agent shows that it did not
-/// get it, so that an answer in flight reaches it once.
-async fn unsent(peer: &Peer, known: &Known, heard_since: bool) -> Result<bool, Failed> {
+/// get it: it still asks what was answered, and its task's history has no message of ours.
+async fn unsent(run: &Run, peer: &Peer, known: &Known, heard_since: bool) -> Result<bool, Failed> {
     if heard_since {
         return Ok(false);
     }
@@ -97,14 +103,51 @@ async fn unsent(peer: &Peer, known: &Known, heard_since: bool) -> Result<bool, F
         // It may have made a task whose name we never heard: a second one would be a second run.
         return Err(Failed::Lost("the witness stopped before the agent named its task".to_owned()));
     };
-    let now = get(peer, &task).await?;
+    let now = patiently(run, || get(peer, &task)).await?;
+    let sent = params::send(&run.delivery, &known.names, &[]);
+    if message_id(&sent).is_some_and(|id| has_message(&now.words.text, &id)) {
+        return Ok(false);
+    }
     Ok(now.status.as_deref().zip(known.answered.as_deref()).is_some_and(|(now, then)| same_status(now, then)))
+}
+
+/// Asks until there is an answer, for as long as a lost link would be waited for.
+async fn patiently<T, F: Future<Output = Result<T, Failed>>>(run: &Run, ask: impl Fn() -> F) -> Result<T, Failed> {
+    let until = Instant::now() + Duration::from_secs(run.app.settings.policy.link_grace_s);
+    let mut wait = AGAIN.0;
+    loop {
+        match ask().await {
+            Err(Failed::Lost(_) | Failed::Unreached(_) | Failed::Busy(_)) if Instant::now() < until => {}
+            outcome => return outcome,
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(AGAIN.1);
+    }
+}
+
+/// The id of the message in a request, JSON text.
+fn message_id(params: &str) -> Option<String> {
+    let message = RawObject::parse(RawObject::parse(params).ok()?.get("message")?.get()).ok()?;
+    json::string(message.get("messageId")?.get())
+}
+
+/// A task's history, or its status, holds a message of this id.
+fn has_message(task: &str, id: &str) -> bool {
+    let read = || {
+        let task = RawObject::parse(RawObject::parse(task).ok()?.get("task")?.get()).ok()?;
+        let history: Vec<&RawValue> = serde_json::from_str(task.get("history")?.get()).ok()?;
+        let named = |raw: &&RawValue| {
+            RawObject::parse(raw.get()).ok().and_then(|said| json::string(said.get("messageId")?.get()))
+        };
+        Some(history.iter().any(|raw| named(raw).as_deref() == Some(id)))
+    };
+    read().unwrap_or(false)
 }
 
 /// Sends the leg and listens.
 async fn begin(run: &Run, peer: &Peer, known: &mut Known) -> Result<(), Failed> {
-    let (agent, named) = (run.delivery.agent.clone(), params::references(&run.delivery));
-    let references = run.app.readers.read(move |reader| reader.upstream_tasks(&agent, &named)).await;
+    let (from, named) = (run.delivery.run.clone(), params::references(&run.delivery));
+    let references = run.app.readers.read(move |reader| reader.upstream_tasks(&from, &named)).await;
     let params = params::send(&run.delivery, &known.names, &references.unwrap_or_default());
     let op = if peer.card.streaming { Op::SendStreamingMessage } else { Op::SendMessage };
     let said = peer.ask(op, "", &params, &run.delivery.leg.extensions).await;
@@ -152,6 +195,7 @@ async fn mend(run: &Run, peer: &Peer, known: &mut Known, why: String) -> Result<
                 until = Instant::now() + grace;
             }
             Err(Failed::Refused(no)) => return Err(Failed::Refused(no)),
+            // A gateway's 503 is no word of the agent's on its task.
             Err(failed) => why = failed.reason(),
         }
         if Instant::now() >= until {
@@ -177,7 +221,7 @@ async fn listen(run: &Run, known: &mut Known, said: Said) -> Result<End, Failed>
                 },
                 Ok(None) => return Ok(End::Cut("the stream ended without a last event".to_owned())),
                 Err(Failed::Refused(why)) => return Err(Failed::Refused(why)),
-                Err(Failed::Lost(why) | Failed::Unreached(why)) => return Ok(End::Cut(why)),
+                Err(Failed::Lost(why) | Failed::Unreached(why) | Failed::Busy(why)) => return Ok(End::Cut(why)),
             }
         },
     }
@@ -193,11 +237,12 @@ async fn hear(run: &Run, known: &mut Known, text: &str) -> Result<bool, Over> {
         }
     };
     debug_assert_eq!(words.dialect, Dialect::A2a);
-    if let (Some(now), Some(then)) = (&status, &known.answered)
-        && same_status(now, then)
-    {
+    match (&status, &known.answered) {
         // The question that was just answered, told again while the answer is on its way.
-        fact = Fact::Said;
+        (Some(now), Some(then)) if same_status(now, then) => fact = Fact::Said,
+        // It went on: the same question is a new one from now on.
+        (Some(_), Some(_)) => known.answered = None,
+        _ => {}
     }
     known.names.context = known.names.context.take().or(names.context.clone());
     if known.names.task.is_none() && names.task.is_some() {
@@ -209,13 +254,13 @@ async fn hear(run: &Run, known: &mut Known, text: &str) -> Result<bool, Over> {
     Ok(last)
 }
 
-/// Asks the agent to stop its task.
-async fn cancel(run: &Run, peer: &Peer, task: String) {
+/// Asks the agent to stop its task. True: that was its last word, and it is on record.
+async fn cancel(run: &Run, peer: &Peer, task: String) -> bool {
     match peer.ask(Op::CancelTask, &task, &params::about(&task), &[]).await {
         // The stream tells it too, as a rule; whoever is second finds the run ended.
         Ok(Said::Whole(text)) => {
             if let Ok(Heard { fact: fact @ (Fact::Ended { .. } | Fact::Failed(_)), words, .. }) = heard::read(&text) {
-                let _ = run.event(fact, words, UpstreamNames::default()).await;
+                return run.event(fact, words, UpstreamNames::default()).await.is_ok();
             }
         }
         Ok(Said::Stream(_)) => {}
@@ -224,6 +269,7 @@ async fn cancel(run: &Run, peer: &Peer, task: String) {
             tracing::info!(run = %run.delivery.run, why = failed.reason(), "an upstream task was not cancelled");
         }
     }
+    false
 }
 
 async fn get(peer: &Peer, task: &str) -> Result<Heard, Failed> {

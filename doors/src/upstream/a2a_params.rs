@@ -73,7 +73,7 @@ pub(super) fn send(delivery: &Delivery, names: &UpstreamNames, references: &[Str
             );
             message = json::edit(&message, &ids[..2]).unwrap_or(message);
             if agui {
-                let input = crate::delivery::agui_body(delivery, delivery.run.as_str());
+                let input = crate::delivery::agui_body(delivery, delivery.thread.as_str(), delivery.run.as_str());
                 let input = json::edit(&input, &[("forwardedProps", None)]).unwrap_or(input);
                 let metadata = format!("{{{}:{input}}}", json::quote(AGUI_INPUT));
                 message = json::edit(&message, &[("metadata", Some(&metadata))]).unwrap_or(message);

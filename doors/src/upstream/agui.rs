@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use wikala_chain::{RawObject, json};
-use wikala_witness::{Dialect, Fact, No, UpstreamNames};
+use wikala_witness::{Dialect, Fact, No, ThreadId, UpstreamNames};
 
 use super::outbound::{Outbound, is_stream, whole};
 use super::run::Run;
@@ -24,7 +25,7 @@ pub(super) async fn carry(run: &Run, outbound: &Outbound, url: &str) {
     let leg = run.delivery.leg.ordinal;
     let own = run.delivery.run.as_str();
     let name = if leg == 0 { own.to_owned() } else { format!("{own}.{leg}") };
-    let mut body = delivery::agui_body(&run.delivery, &name);
+    let mut body = delivery::agui_body(&run.delivery, &thread_name(&run.delivery.thread), &name);
     if run.delivery.leg.words.dialect != Dialect::AgUi {
         body = match with_history(run, &body).await {
             Ok(body) => body,
@@ -69,6 +70,19 @@ pub(super) async fn carry(run: &Run, outbound: &Outbound, url: &str) {
             return;
         }
     }
+}
+
+/// What such an agent calls a thread: a UUID, as the protocol's clients make them and some
+/// frameworks demand. One of our own form would name a thread of *its* own to a witness that
+/// stands there.
+fn thread_name(thread: &ThreadId) -> String {
+    let digest = Sha256::digest(format!("wikala-agui-thread:{thread}"));
+    let mut bytes: [u8; 16] = std::array::from_fn(|at| digest[at]);
+    // RFC 9562: version 4, variant 10. Who does not know our id finds it no sooner than that.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// These agents are told the whole conversation each time, as their own clients do. A caller

@@ -6,6 +6,9 @@ use wikala_chain::json;
 
 use super::outbound::within;
 
+/// The largest card, bytes: it stands on the roster and in the card of ours.
+const CARD: usize = 1024 * 1024;
+
 /// How requests to an agent are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
@@ -41,6 +44,9 @@ impl Card {
     /// # Errors
     /// One sentence: no card, or none of its interfaces is one we speak.
     pub fn read(text: &str, from: &str) -> Result<Card, String> {
+        if text.len() > CARD {
+            return Err(format!("card: {} bytes, at most {CARD}", text.len()));
+        }
         json::check(text).map_err(|error| format!("card: {error}"))?;
         let value: Value = serde_json::from_str(text).map_err(|_| "card: no JSON")?;
         let (binding, url, tenant) = interface(&value)
@@ -48,6 +54,10 @@ impl Card {
         let url = within(from, &url).ok_or_else(|| {
             format!("card: it is called at {url}, which is not where it was found, add the agent with that address")
         })?;
+        if url.contains(['?', '#']) {
+            // Paths are appended to it.
+            return Err(format!("card: {url} has a query or a fragment, an interface's address has none"));
+        }
         let capabilities = &value["capabilities"];
         let required = capabilities["extensions"].as_array().into_iter().flatten();
         let required = required.filter(|extension| extension["required"] == true);
@@ -137,5 +147,12 @@ mod tests {
             assert!(read(none).is_err(), "{none}");
         }
         assert!(Card::read("{\"name\":1,\"name\":2}", FROM).is_err());
+        for odd in ["?q", "#f", "/x?q#f"] {
+            let interface = format!(r#"[{{"url":"http://a.example/{odd}","protocolBinding":"HTTP+JSON"}}]"#);
+            assert!(read(&interface).unwrap_err().contains("query"), "{odd}");
+        }
+        // It stands on the roster and in our own card of it.
+        let large = format!(r#"[{{"url":"http://a.example/{}","protocolBinding":"JSONRPC"}}]"#, "x".repeat(CARD));
+        assert!(read(&large).unwrap_err().starts_with("card: 10"));
     }
 }

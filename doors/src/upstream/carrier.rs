@@ -39,12 +39,12 @@ pub(super) async fn serve(app: App, upstream: Upstream) {
 async fn serving(app: &App, upstream: &Upstream) {
     let name = upstream.agent.name.as_str();
     // An agent nobody can reach is offline, and says so; its runs keep their lease.
-    let (way, registration) = reached(upstream).await;
-    let (agent, links) = (upstream.agent.clone(), app.links.clone());
+    let Some((way, registration)) = reached(app, upstream).await else { return };
+    let (added, links) = (upstream.clone(), app.links.clone());
     let attached = app
         .desk
         .ask(move |witness, now| {
-            let (link, held) = witness.attach_upstream(now, &agent, &registration)?;
+            let (link, held) = witness.attach_upstream(now, &added, &registration)?;
             // Here and not later, or an offer of this same commit would find nobody.
             Ok((link, links.open(link), held))
         })
@@ -64,11 +64,17 @@ async fn serving(app: &App, upstream: &Upstream) {
 }
 
 /// Reads what is to be known of an agent before it can be spoken to, however long it takes.
-async fn reached(upstream: &Upstream) -> (Way, Registration) {
+/// `None`: it was removed meanwhile, or is another one by now.
+async fn reached(app: &App, upstream: &Upstream) -> Option<(Way, Registration)> {
+    let patience = Duration::from_secs(app.settings.policy.link_grace_s);
     let mut wait = PATIENCE.0;
     loop {
-        match reach(upstream).await {
-            Ok(reached) => return reached,
+        let known = app.readers.read(|reader| reader.upstreams()).await.unwrap_or_default();
+        if !known.contains(upstream) {
+            return None;
+        }
+        match reach(upstream, patience).await {
+            Ok(reached) => return Some(reached),
             Err(why) => tracing::warn!(name = upstream.agent.name.as_str(), why, "upstream agent not reached"),
         }
         tokio::time::sleep(wait).await;
@@ -76,18 +82,18 @@ async fn reached(upstream: &Upstream) -> (Way, Registration) {
     }
 }
 
-async fn reach(upstream: &Upstream) -> Result<(Way, Registration), String> {
+async fn reach(upstream: &Upstream, patience: Duration) -> Result<(Way, Registration), String> {
     let outbound = Outbound::open(upstream.headers.as_deref().map(Path::new))?;
     let name = upstream.agent.name.clone();
     let (way, text) = match upstream.dialect {
         Dialect::A2a => {
-            let peer = Peer::meet(outbound, &upstream.url).await?;
+            let peer = Peer::meet(outbound, &upstream.url).await?.patient(patience);
             let text = peer.card.registration(name.as_str());
             (Way::A2a(Box::new(peer)), text)
         }
         _ => {
             let text = serde_json::json!({ "name": name.as_str() }).to_string();
-            (Way::AgUi(Box::new(outbound), upstream.url.clone()), text)
+            (Way::AgUi(Box::new(outbound.patient(patience)), upstream.url.clone()), text)
         }
     };
     Ok((way, Registration { name, interjections: false, text }))
@@ -119,7 +125,10 @@ impl Carrier {
                     Some(ToLink::Close(_)) | None => return,
                 },
                 Some(done) = self.runs.join_next(), if !self.runs.is_empty() => {
-                    if let Ok(run) = done {
+                    // A later leg of the run may be under way by now, and its stop is not this one's.
+                    if let Ok(run) = done
+                        && self.stops.get(&run).is_some_and(watch::Sender::is_closed)
+                    {
                         self.stops.remove(&run);
                     }
                 }

@@ -9,6 +9,7 @@ use axum::http::header::{ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use crate::client::{Client, Events};
 
@@ -20,9 +21,8 @@ const WHOLE: Duration = Duration::from_secs(60);
 pub const BODY: usize = 10 * 1024 * 1024;
 /// How many redirects are followed, each within the origin.
 const REDIRECTS: usize = 3;
-/// How often a connection that could not be made is tried, and the first wait between.
-const TRIES: usize = 3;
-const WAIT: Duration = Duration::from_millis(200);
+/// The first and the longest wait between tries of a connection that could not be made.
+const WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// Headers that belong to a connection or to us.
 const NOT_THE_OPERATORS: [&str; 7] =
     ["host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept-encoding"];
@@ -36,6 +36,8 @@ pub enum Failed {
     Lost(String),
     /// It answered, and that is no answer to go on with.
     Refused(String),
+    /// It answered that it cannot now (HTTP 5xx, 429, 408): no word on the task it was asked about.
+    Busy(String),
 }
 
 impl Failed {
@@ -45,7 +47,7 @@ impl Failed {
         match self {
             Failed::Unreached(why) => format!("upstream_unreachable: {why}"),
             Failed::Lost(why) => format!("upstream_lost: {why}"),
-            Failed::Refused(why) => format!("upstream_refused: {why}"),
+            Failed::Refused(why) | Failed::Busy(why) => format!("upstream_refused: {why}"),
         }
     }
 }
@@ -54,6 +56,8 @@ impl Failed {
 #[derive(Debug, Clone)]
 pub struct Outbound {
     client: Client,
+    /// How long a connection that cannot be made is tried again.
+    patience: Duration,
     headers: HeaderMap,
 }
 
@@ -84,7 +88,13 @@ impl Outbound {
                 own.append(name, value);
             }
         }
-        Ok(Outbound { client: Client::new(), headers: own })
+        Ok(Outbound { client: Client::new(), patience: Duration::ZERO, headers: own })
+    }
+
+    /// The same, for an agent that was there: one that restarts is waited for, as a lost link is.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Outbound { patience, ..self }
     }
 
     /// One request; its status, headers and body. Tried again only while no connection
@@ -121,8 +131,9 @@ impl Outbound {
         body: Option<&str>,
         more: &[(&str, &str)],
     ) -> Result<(StatusCode, HeaderMap, Incoming), Failed> {
-        let mut wait = WAIT;
-        for attempt in 1.. {
+        let until = Instant::now() + self.patience;
+        let mut wait = WAIT.0;
+        loop {
             let mut headers: Vec<(&str, &str)> = self
                 .headers
                 .iter()
@@ -137,15 +148,14 @@ impl Outbound {
             match tokio::time::timeout(HEAD, sent).await {
                 Err(_) => return Err(Failed::Lost(format!("no answer in {} s", HEAD.as_secs()))),
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(unsent)) if unsent.never_left && attempt < TRIES => {
+                Ok(Err(unsent)) if unsent.never_left && Instant::now() < until => {
                     tokio::time::sleep(wait).await;
-                    wait *= 4;
+                    wait = (wait * 2).min(WAIT.1);
                 }
                 Ok(Err(unsent)) if unsent.never_left => return Err(Failed::Unreached(unsent.why)),
                 Ok(Err(unsent)) => return Err(Failed::Lost(unsent.why)),
             }
         }
-        Err(Failed::Unreached("not tried".to_owned()))
     }
 
     /// One request answered whole, as text.

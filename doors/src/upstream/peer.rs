@@ -1,6 +1,8 @@
 //! An A2A agent behind HTTP: its operations, whichever binding it speaks. What comes back
 //! is the operation's own result as received, without the envelope around it.
 
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
 use serde_json::value::RawValue;
 use wikala_chain::{RawObject, json};
@@ -11,7 +13,7 @@ use super::outbound::{Failed, Outbound, is_stream, whole};
 use crate::client::Events;
 
 /// How long an agent may say nothing, not even a comment.
-const SILENCE: std::time::Duration = std::time::Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// An operation of A2A 1.0 that the witness asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,12 @@ impl Peer {
             }
         }
         Err(why)
+    }
+
+    /// The same, with patience for an agent that restarts ([`Outbound::patient`]).
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Peer { outbound: self.outbound.patient(patience), ..self }
     }
 
     /// Asks for an operation. `params` is the request message, JSON text; `task` the id
@@ -213,6 +221,9 @@ fn refused(status: StatusCode, text: &str) -> Failed {
     let said = RawObject::parse(text).ok().and_then(|members| members.get("error").map(|raw| sentence(raw.get())));
     match said {
         Some(said) => Failed::Refused(format!("HTTP {}, {said}", status.as_u16())),
+        None if status.is_server_error() || matches!(status.as_u16(), 408 | 429) => {
+            Failed::Busy(format!("HTTP {}", status.as_u16()))
+        }
         None => Failed::Refused(format!("HTTP {}", status.as_u16())),
     }
 }
@@ -221,7 +232,9 @@ fn refused(status: StatusCode, text: &str) -> Failed {
 fn sentence(error: &str) -> String {
     let members = RawObject::parse(error).unwrap_or_default();
     let message = members.get("message").and_then(|raw| json::string(raw.get())).unwrap_or_default();
-    let code = members.get("code").map_or("", RawValue::get);
+    // A number, and no more: it goes on record and into answers.
+    let code =
+        members.get("code").and_then(|raw| raw.get().parse::<i64>().ok()).map_or_else(String::new, |n| n.to_string());
     format!("error {code} {}", message.chars().take(300).collect::<String>())
 }
 

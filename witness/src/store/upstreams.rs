@@ -81,17 +81,19 @@ impl Store {
     /// A link of ours for one upstream agent. False: that agent is none (any more).
     pub(crate) fn carry(
         &self,
-        id: &AgentId,
+        upstream: &Upstream,
         registration: &str,
         capacity: u64,
         now: Moment,
     ) -> Result<Option<LinkId>, Fault> {
-        // attach carrier
+        let id = &upstream.agent;
+        // attach carrier: to the agent as it was when this was begun, not to one added since
         let rows = self.change(
             "INSERT INTO link (provider, capacity, attached_at, carrier)
              SELECT a.provider, :capacity, :now, 'upstream' FROM agent a JOIN upstream u ON u.agent = a.id
-             WHERE a.provider = :provider AND a.name = :name AND u.removed_at IS NULL",
+             WHERE a.provider = :provider AND a.name = :name AND u.removed_at IS NULL AND u.url = :url AND u.added_at = :added",
             named_params! {
+                ":url": upstream.url, ":added": i64::try_from(upstream.added_at).unwrap_or(i64::MAX),
                 ":capacity": capacity as i64, ":now": secs(now), ":provider": Key(id.provider), ":name": id.name.as_str(),
             },
         )?;
@@ -131,6 +133,23 @@ impl Store {
             named_params! {":provider": Key(id.provider), ":name": id.name.as_str()},
             |row| row.get("id"),
         )
+    }
+
+    pub(crate) fn forget_names(&self, id: &AgentId) -> Result<(), Fault> {
+        let of = named_params! {":provider": Key(id.provider), ":name": id.name.as_str()};
+        // forget what an upstream called its threads
+        self.change(
+            "DELETE FROM upstream_thread WHERE thread IN (SELECT t.id FROM thread t JOIN agent a ON a.id = t.agent
+               WHERE a.provider = :provider AND a.name = :name)",
+            of,
+        )?;
+        // forget what an upstream called its runs
+        self.change(
+            "DELETE FROM upstream_run WHERE run IN (SELECT r.id FROM run r JOIN agent a ON a.id = r.agent
+               WHERE a.provider = :provider AND a.name = :name)",
+            of,
+        )?;
+        Ok(())
     }
 
     pub(crate) fn name_thread(&self, thread: &ThreadId, context: &str) -> Result<(), Fault> {

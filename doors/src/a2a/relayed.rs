@@ -365,6 +365,7 @@ mod tests {
     }
 
     /// Told in four times as many pieces, a task is put together in about four times the time.
+    #[allow(clippy::disallowed_methods)] // two times are compared, no deadline hangs on them
     #[test]
     fn metadata_in_many_pieces_is_merged_once() {
         let cost = |pieces: usize| {

@@ -65,7 +65,7 @@ long() { # only for what those did not notice
   case $suite in
   bytes) run 300 -p wikala-chain -p wikala-certs --doc ;;
   record) run 300 -p wikala-doors --test wikala -- races simulation ;;
-  doors) run 300 -p wikala-doors --test wikala -- a2a:: agui:: link:: upstream::c upstream::f upstream::r cli::answering cli::signing ;;
+  doors) run 300 -p wikala-doors --test wikala -- a2a:: agui:: link:: upstream::c upstream::f upstream::r cli::answering cli::owed cli::signing ;;
   esac
 }
 run() { # run LIMIT_S ARGUMENTS: without the noise

@@ -39,6 +39,7 @@ fn the_story_is_told_by_letters_and_says_what_an_outsider_learns() {
         assert_eq!(story.matches(fingerprint).count(), 1, "{letter} is a letter from then on: {story}");
     }
     assert!(story.contains("└► C  head H, opened by B"), "{story}");
+    assert!(story.contains("response-schema-violation: ") && story.contains("names the entry"), "{story}");
     assert_eq!(story.matches("so an outside reader knows").count(), 6, "{story}");
     assert_eq!(story.matches("cannot know").count(), 6, "{story}");
 }

@@ -4,6 +4,7 @@
 mod answering;
 mod demo;
 mod keys;
+mod owed;
 mod provider;
 mod serving;
 mod signing;

@@ -5,6 +5,7 @@ mod answered;
 mod asked;
 pub(crate) mod asks;
 mod denied;
+mod hostile;
 mod onward;
 mod owned;
 mod races;

@@ -87,7 +87,7 @@ fn revoke(key: &Path, witness: &str, file: Option<&Path>) -> Result<(), Failure>
         let url = format!("{witness}/v1/revocations");
         let answered = Client::new().answer(Method::POST, &url, Some(&body), &[], None).await;
         let (status, words) = answered.map_err(Failure::environment)?;
-        let words = words.unwrap_or_default();
+        let words = words.filter(serde_json::Value::is_object).ok_or_else(|| operator::no_witness(&url, status))?;
         match (words["error"]["code"].as_str(), words["error"]["message"].as_str()) {
             (Some(code), Some(message)) => Err(Failure::refused(format!("{code}: {message}"))),
             _ if status.is_success() => operator::print(&words),

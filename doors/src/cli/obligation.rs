@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wikala_certs::{Deed, Moment};
 use wikala_chain::{Digest, SigningKey, VerifiedChain, json as strict, nonce};
 use wikala_witness::ThreadId;
-use wikala_witness::obligation::{ObligationId, ledger};
+use wikala_witness::obligation::{ObligationId, State, ledger};
 
 use super::{io, operator, serve};
 use crate::client::{Client, Signer};
@@ -32,12 +32,23 @@ pub(super) struct At {
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// The obligation's id
-    id: String,
+    #[arg(value_parser = id)]
+    id: ObligationId,
     #[command(flatten)]
     at: At,
     /// The revision you saw
     #[arg(long)]
     revision: Option<u64>,
+}
+
+// Told here, a typing error is no request for another page.
+fn id(text: &str) -> Result<ObligationId, String> {
+    ObligationId::parse(text).ok_or_else(|| "no obligation id, ob_ and 32 hex digits".to_owned())
+}
+
+fn state(text: &str) -> Result<State, String> {
+    let all = || State::ALL.map(State::as_str).join(", ");
+    State::parse(text).ok_or_else(|| format!("no state, there are {}", all()))
 }
 
 #[derive(Debug, Subcommand)]
@@ -81,17 +92,17 @@ pub(super) enum ObligationCommand {
         #[command(flatten)]
         at: At,
         /// requester, responsible or any
-        #[arg(long, default_value = "any")]
+        #[arg(long, default_value = "any", value_parser = ["requester", "responsible", "any"])]
         role: String,
         /// In these states; once for each
-        #[arg(long = "state")]
-        states: Vec<String>,
+        #[arg(long = "state", value_parser = state)]
+        states: Vec<State>,
         /// At most so many, 1 to 1000
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
         /// After this one, as `next` said
-        #[arg(long)]
-        after: Option<String>,
+        #[arg(long, value_parser = id)]
+        after: Option<ObligationId>,
     },
     /// Show one with its history; --ledger prints the lines that `verify ledger` checks
     Get {
@@ -171,13 +182,13 @@ pub(super) fn run(command: ObligationCommand) -> Result<(), Failure> {
             }
             ObligationCommand::Inbox { at } => desk_get(&at, "/v1/response-obligations/inbox").await,
             ObligationCommand::List { at, role, states, limit, after } => {
-                let states: String = states.iter().map(|state| format!("&state={state}")).collect();
-                let after = after.map(|id| format!("&after={id}")).unwrap_or_default();
+                let states: String = states.iter().map(|state| format!("&state={}", state.as_str())).collect();
+                let after = after.map(|id| format!("&after={}", id.as_str())).unwrap_or_default();
                 desk_get(&at, &format!("/v1/response-obligations?role={role}&limit={limit}{states}{after}")).await
             }
             ObligationCommand::Get { which, ledger } => {
                 let desk = Desk::open(&which.at)?;
-                let view = desk.view(&which.id).await?;
+                let view = desk.view(which.id.as_str()).await?;
                 if !ledger {
                     return operator::print(&view);
                 }
@@ -235,12 +246,12 @@ async fn act(which: Which, what: &str, deed: impl FnOnce(String, u64) -> (Deed, 
     let desk = Desk::open(&which.at)?;
     let revision = match which.revision {
         Some(revision) => revision,
-        None => desk.view(&which.id).await?["revision"].as_u64().unwrap_or_default(),
+        None => desk.view(which.id.as_str()).await?["revision"].as_u64().unwrap_or_default(),
     };
-    let (deed, mut body) = deed(which.id.clone(), revision);
+    let (deed, mut body) = deed(which.id.as_str().to_owned(), revision);
     body["revision"] = revision.into();
     body["act"] = desk.sign(&deed);
-    let path = format!("/v1/response-obligations/{}/{what}", which.id);
+    let path = format!("/v1/response-obligations/{}/{what}", which.id.as_str());
     operator::print(&desk.ask(Method::POST, &path, Some(&body), false).await?)
 }
 
@@ -279,7 +290,8 @@ impl Desk {
         let signer = signed.then(|| Signer { key: &self.key, at_s: self.now.as_secs() });
         let (status, words) =
             Client::new().answer(method, &url, body, &[], signer).await.map_err(Failure::environment)?;
-        let words = words.unwrap_or(Value::Null);
+        // Whoever answers with something else than an object is no witness, however glad it sounds.
+        let words = words.filter(Value::is_object).ok_or_else(|| operator::no_witness(&url, status))?;
         if status.is_success() {
             return Ok(words);
         }
@@ -315,9 +327,14 @@ impl Desk {
         operator::print(&self.ask(Method::POST, &path, Some(&body), false).await?)
     }
 
-    async fn respond(&self, id: &str, text: &str, result: Option<&str>, failed: bool) -> Result<(), Failure> {
-        let known = ObligationId::parse(id)
-            .ok_or_else(|| Failure::usage(format!("{id:?} is no obligation id, ob_ and 32 hex digits")))?;
+    async fn respond(
+        &self,
+        known: &ObligationId,
+        text: &str,
+        result: Option<&str>,
+        failed: bool,
+    ) -> Result<(), Failure> {
+        let id = known.as_str();
         if let Some(text) = result {
             strict::check(text).map_err(|error| Failure::usage(format!("--result: no JSON ({error})")))?;
         }
@@ -328,7 +345,7 @@ impl Desk {
             Digest::from_hex(&digest).map_err(|_| Failure::environment("witness: no digest in its answer"))?;
         let schema_id = view["response_schema_id"].as_str();
         let outcome = if failed { "failed" } else { "completed" };
-        let payload = response(&known, &event, &request, outcome, text, schema_id, result)
+        let payload = response(known, &event, &request, outcome, text, schema_id, result)
             .map_err(|problem| Failure::usage(problem.sentence))?;
         let deed = Deed::Respond {
             obligation: id.to_owned(),

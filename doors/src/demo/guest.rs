@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::http::Method;
 use serde_json::{Value, json};
 use wikala_certs::{Moment, Proof};
 use wikala_chain::{PublicKey, SigningKey, VerifiedChain, nonce};
 use wikala_witness::AgentId;
 
-use crate::client::Client;
+use crate::client::{Client, Signer};
 
 /// What a JSON-RPC call came to.
 #[derive(Debug, Clone)]
@@ -55,8 +56,8 @@ pub struct Guest {
 impl Guest {
     /// A guest of the house at `url`.
     #[must_use]
-    pub fn new(name: &'static str, key: SigningKey, witness: PublicKey, url: &str, http: Client) -> Self {
-        Guest { name, key: Arc::new(key), witness, url: url.to_owned(), http, counter: AtomicU64::new(0) }
+    pub fn new(name: &'static str, key: Arc<SigningKey>, witness: PublicKey, url: &str, http: Client) -> Self {
+        Guest { name, key, witness, url: url.to_owned(), http, counter: AtomicU64::new(0) }
     }
 
     /// A chain of one hop with the proof that it is presented here, to this agent, once.
@@ -114,6 +115,27 @@ impl Guest {
         Ok(Said::Refused(code.to_owned(), error["message"].as_str().unwrap_or("").to_owned()))
     }
 
+    /// Any request at a path of the house; signed (RFC 9421) if there is a time for it.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub async fn http(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        at: Option<Moment>,
+    ) -> Result<Said, String> {
+        let signer = at.map(|at| Signer { key: &self.key, at_s: at.as_secs() });
+        let (status, words) = self.http.answer(method, &format!("{}{path}", self.url), body, &[], signer).await?;
+        let words = words.unwrap_or_default();
+        if status.is_success() {
+            return Ok(Said::Done(words));
+        }
+        let word = |name: &str| words["error"][name].as_str().unwrap_or("").to_owned();
+        Ok(Said::Refused(word("code"), word("message")))
+    }
+
     /// `GET` a path of the house as anybody.
     ///
     /// # Errors
@@ -123,7 +145,7 @@ impl Guest {
     }
 }
 
-fn parsed(text: &str) -> Value {
+pub(super) fn parsed(text: &str) -> Value {
     // Our own serialisation of a proof: JSON by construction.
     serde_json::from_str(text).unwrap_or(Value::Null)
 }

@@ -4,6 +4,7 @@
 
 mod cast;
 mod guest;
+mod owed;
 mod rows;
 mod story;
 
@@ -43,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An agent in a process of its own; ends with the demo, by its own handle.
 struct Agent {
     id: AgentId,
+    key: Arc<SigningKey>,
     child: Child,
 }
 
@@ -103,8 +105,10 @@ async fn play(options: Options, dir: &Scratch, told: &AtomicBool) -> Result<(), 
     let http = Client::new();
     online(&http, &url, agents.len()).await?;
     let witness = opened.app.public_key();
-    let guest = |name| Guest::new(name, SigningKey::generate(), witness, &url, http.clone());
-    let (head, stranger) = (guest("H"), guest("S"));
+    let guest = |name, key| Guest::new(name, key, witness, &url, http.clone());
+    let (head, stranger) = (guest("H", Arc::new(SigningKey::generate())), guest("S", Arc::new(SigningKey::generate())));
+    // A signs what it owes; its own process is told nothing of that.
+    let provider = guest("A", agents[0].key.clone());
     let ids: Vec<AgentId> = agents.iter().map(|agent| agent.id.clone()).collect();
     let [planner, broker, worker] = ids.as_slice() else {
         return Err(Failure::environment("demo: three agents are started, no more and no less"));
@@ -122,7 +126,7 @@ async fn play(options: Options, dir: &Scratch, told: &AtomicBool) -> Result<(), 
         tell(format!("{}\n\nThe record is in {}.\n", cast.legend(), dir.0.display()));
     }
     let mut story = Story::new(options.json, opened.app.clone(), cast);
-    let result = story.tell(&head, &stranger, planner, broker, worker).await;
+    let result = story.tell(&head, &stranger, &provider, planner, broker, worker).await;
     if let Err(broken) = &result {
         story.broken(broken);
     }
@@ -152,7 +156,7 @@ fn start(dir: &Path, url: &str, name: &str) -> Result<Agent, Failure> {
         .spawn()
         .map_err(failed)?;
     let name = AgentName::new(name).map_err(|error| Failure::environment(error.to_string()))?;
-    Ok(Agent { id: AgentId { provider: key.public(), name }, child })
+    Ok(Agent { id: AgentId { provider: key.public(), name }, key: Arc::new(key), child })
 }
 
 async fn online(http: &Client, url: &str, wanted: usize) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use wikala_certs::Moment;
 use wikala_witness::AgentId;
 
 use super::cast::Cast;
@@ -92,6 +93,7 @@ impl Story {
         &mut self,
         head: &Guest,
         stranger: &Guest,
+        provider: &Guest,
         planner: &AgentId,
         broker: &AgentId,
         worker: &AgentId,
@@ -126,7 +128,7 @@ impl Story {
         self.refused("a stranger cannot stop it", &said, "not-an-authority")?;
         let said = head.send(planner, "green", ids.clone(), head.bag(planner, at)).await?;
         self.refused("knowing the id, or showing H's chain, answers nothing", &said, "act-required")?;
-        let stale = wikala_certs::Moment::from_secs(at.as_secs().saturating_sub(61));
+        let stale = Moment::from_secs(at.as_secs().saturating_sub(61));
         let said =
             head.send(planner, "green", ids.clone(), json!({ "resolution": head.resolution(&run, stale) })).await?;
         self.refused("H's own answer, signed 61 s ago, is stale", &said, "act-stale")?;
@@ -152,6 +154,8 @@ impl Story {
         let stopped = head.call(planner, "CancelTask", params).await?;
         self.step("H stops it", matches!(stopped, Said::Done(_)), json!({ "run": slow }))?;
         self.until(head, &slow, "cancelled", "and it is cancelled").await?;
+
+        self.owed(head, stranger, provider, planner).await?;
 
         self.chapter("\nWas something handed on and hidden?");
         self.quiet(head, broker).await?;
@@ -208,7 +212,7 @@ impl Story {
         self.app.readers.read(Row::all).await.map_err(|no| no.to_string())
     }
 
-    async fn until(&mut self, reader: &Guest, run: &str, status: &str, what: &str) -> Result<(), String> {
+    pub(super) async fn until(&mut self, reader: &Guest, run: &str, status: &str, what: &str) -> Result<(), String> {
         let wait = async {
             loop {
                 let view = reader.read(&format!("/v1/runs/{run}")).await?;
@@ -223,13 +227,17 @@ impl Story {
         self.step(what, held, json!({ "run": run, "status": status }))
     }
 
-    fn chapter(&self, title: &str) {
+    pub(super) fn now(&self) -> Moment {
+        self.app.desk.now()
+    }
+
+    pub(super) fn chapter(&self, title: &str) {
         if !self.json {
             tell(title);
         }
     }
 
-    fn refused(&mut self, what: &str, said: &Said, code: &str) -> Result<(), String> {
+    pub(super) fn refused(&mut self, what: &str, said: &Said, code: &str) -> Result<(), String> {
         let facts = match said {
             Said::Refused(code, sentence) => json!({ "code": code, "message": sentence }),
             Said::Done(result) => json!({ "accepted": result }),
@@ -256,7 +264,7 @@ impl Story {
         Ok(())
     }
 
-    fn step(&mut self, what: &str, held: bool, facts: Value) -> Result<(), String> {
+    pub(super) fn step(&mut self, what: &str, held: bool, facts: Value) -> Result<(), String> {
         self.told += 1;
         let (number, word) = (self.told, if held { "ok" } else { "FAILED" });
         if self.json {
@@ -299,7 +307,7 @@ pub(super) fn tell(line: impl std::fmt::Display) {
     let _ = io::say(line);
 }
 
-fn text(value: &Value, member: &str) -> String {
+pub(super) fn text(value: &Value, member: &str) -> String {
     value[member].as_str().unwrap_or("").to_owned()
 }
 

@@ -147,20 +147,25 @@ impl Terms {
     }
 }
 
-/// A schema past its gate. Compiled off the async threads: it is a stranger's work to do.
+/// Compiled off the async threads: it is a stranger's work to do.
 async fn demanded(id: String, schema: &str) -> Result<DemandedSchema, Problem> {
+    let schema = schema.to_owned();
+    let judged = tokio::task::spawn_blocking(move || gated(&schema)).await;
+    let text = judged.map_err(|_| Problem::door(Door::CannotRecord, "schema: could not be looked at, try again"))??;
+    Ok(DemandedSchema { id, text })
+}
+
+/// The canonical text of a schema that passes the gate.
+///
+/// # Errors
+/// The gate's codes; `body-malformed` for an integer beyond 2^53-1.
+pub fn gated(schema: &str) -> Result<String, Problem> {
+    // Before it is made canonical, which would settle on one of two equal names.
+    strict::check(schema).map_err(|_| refused(Refused::Invalid))?;
     let value: Value = serde_json::from_str(schema).map_err(|_| refused(Refused::Invalid))?;
     let text = canonical(&value)?;
-    // Measured on the canonical bytes: white space is nobody's schema.
-    if text.len() > schema::SCHEMA_BYTES {
-        return Err(refused(Refused::TooLarge));
-    }
-    let gated = text.clone();
-    let verdict = tokio::task::spawn_blocking(move || schema::gate(&gated).map(|_| ())).await;
-    verdict
-        .map_err(|_| Problem::door(Door::CannotRecord, "schema: could not be looked at, try again"))?
-        .map_err(refused)?;
-    Ok(DemandedSchema { id, text })
+    schema::gate(&text).map_err(refused)?;
+    Ok(text)
 }
 
 fn refused(why: Refused) -> Problem {
@@ -244,6 +249,14 @@ mod tests {
         for wrong in ["", "tomorrow", "Z", "2027-13-15T08:00:00Z", "2027-01-15T08:00:00+25:00", "\u{e9}\u{e9}\u{e9}"] {
             assert!(at(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_schema_that_says_a_thing_twice_is_refused_before_one_of_the_two_is_gone() {
+        let of = |text: &str| gated(text).map_err(|problem| problem.code.as_str());
+        assert_eq!(of("{ \"type\" : \"string\" }"), Ok("{\"type\":\"string\"}".to_owned()));
+        assert_eq!(of("{\"type\":\"string\",\"type\":\"number\"}"), Err("schema-invalid"));
+        assert_eq!(of("{\"maximum\":9007199254740992}"), Err("body-malformed"));
     }
 
     #[test]

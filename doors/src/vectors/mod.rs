@@ -23,6 +23,8 @@ mod payloads;
 mod presenter;
 mod proofs;
 mod rfc9421;
+mod schema_tables;
+mod schemas;
 mod window;
 
 use std::collections::BTreeMap;
@@ -42,7 +44,7 @@ struct Family {
     replay: fn(&Value) -> Value,
 }
 
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 16] = [
     Family { name: "acts", cases: acts::cases, replay: acts::replay },
     Family { name: "certificates", cases: certificates::cases, replay: certificates::replay },
     Family { name: "chain", cases: chain::cases, replay: chain::replay },
@@ -56,6 +58,7 @@ const FAMILIES: [Family; 15] = [
     Family { name: "proofs", cases: proofs::cases, replay: proofs::replay },
     Family { name: "request_digest", cases: obligations::request_cases, replay: obligations::replay_request },
     Family { name: "rfc9421", cases: rfc9421::cases, replay: rfc9421::replay },
+    Family { name: "schema_gate", cases: schemas::cases, replay: schemas::replay },
     Family { name: "state_table", cases: obligations::state_cases, replay: obligations::replay_state },
     Family { name: "window", cases: window::cases, replay: window::replay },
 ];

@@ -7,6 +7,7 @@ import fs from "node:fs";
 import path from "node:path";
 import util from "node:util";
 
+import * as gate from "./gate.mjs";
 import * as wire from "./wire.mjs";
 import { No, sha256 } from "./wire.mjs";
 
@@ -231,7 +232,7 @@ const state_table = ({ from, event, to }) => ({ state: wire.nextState(from, even
 const ledger_chain = ({ lines }) => ({ entries: wire.readLedger(lines) });
 const FAMILIES = {
   acts, certificates, chain, json, keys, ledger_chain, links, obligation_acts, payloads, presenter, proofs,
-  request_digest, rfc9421, state_table, window,
+  request_digest, rfc9421, schema_gate: gate.replay, state_table, window,
 };
 
 function replay(family, inputs) {
@@ -240,6 +241,7 @@ function replay(family, inputs) {
   } catch (error) {
     if (!(error instanceof No)) throw error;
     const refusal = { ok: false, code: error.code };
+    if (error.code === "response-schema-violation") return { ...refusal, places: error.hop };
     if (family === "ledger_chain") return { ...refusal, entry: error.hop };
     return family === "chain" ? { ...refusal, hop: error.hop } : refusal;
   }

@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+import gate
 import wire
 from wire import No, sha256
 
@@ -291,7 +292,7 @@ FAMILIES = {
     "acts": acts, "certificates": certificates, "chain": chain, "json": json_texts, "keys": keys, "links": links,
     "payloads": payloads, "presenter": presenter, "proofs": proofs, "rfc9421": rfc9421, "window": window,
     "obligation_acts": obligation_acts, "request_digest": request_digest, "state_table": state_table,
-    "ledger_chain": ledger_chain,
+    "ledger_chain": ledger_chain, "schema_gate": gate.replay,
 }
 
 
@@ -300,6 +301,8 @@ def replay(family, inputs):
         return {"ok": True, **FAMILIES[family](inputs)}
     except No as no:
         refusal = {"ok": False, "code": no.code}
+        if no.code == "response-schema-violation":
+            return {**refusal, "places": no.hop}
         if family == "ledger_chain":
             return {**refusal, "entry": no.hop}
         return {**refusal, "hop": no.hop} if family == "chain" else refusal

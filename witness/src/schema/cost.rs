@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::{Refused, pattern};
 
 /// Schemas that apply to one place, at most.
 const PLACE: u64 = 10_000;
@@ -136,63 +136,58 @@ fn place(root: &Value, value: &Value, known: &mut HashMap<At, Option<u64>>, dept
 
 /// What it costs to apply a schema that was checked to an instance; `None`: too much.
 pub(super) fn of(schema: &Value, instance: &Value) -> Option<u64> {
-    let mut count = Count { root: schema, known: HashMap::new(), steps: 0 };
+    let mut count =
+        Count { root: schema, known: HashMap::new(), texts: HashMap::new(), names: HashMap::new(), steps: 0 };
     count.of(schema, instance).filter(|cost| *cost <= WHOLE)
 }
 
 struct Count<'s> {
     root: &'s Value,
     known: HashMap<(At, At), u64>,
+    /// Of a schema, for any text: how many apply, how long all their patterns are.
+    texts: HashMap<At, (u64, u64)>,
+    /// How long all patterns of names are.
+    names: HashMap<At, u64>,
     steps: u64,
+}
+
+/// What has been counted so far.
+struct Sum(u64);
+
+impl Sum {
+    /// Adds; `None` as soon as it is too much.
+    fn add(&mut self, cost: u64) -> Option<()> {
+        self.0 = self.0.saturating_add(cost);
+        (self.0 <= WHOLE).then_some(())
+    }
 }
 
 impl<'s> Count<'s> {
     fn of(&mut self, schema: &'s Value, instance: &Value) -> Option<u64> {
         let Value::Object(members) = schema else { return Some(1) };
+        if let Value::String(text) = instance {
+            return self.text(schema, text);
+        }
         let key = (at(schema), at(instance));
         if let Some(cost) = self.known.get(&key) {
             return Some(*cost);
         }
-        self.steps += 1;
-        if self.steps > STEPS {
-            return None;
-        }
-        let mut cost = 1u64;
+        self.step()?;
+        let mut cost = Sum(1);
         for schema in in_place(self.root, members).ok()? {
-            cost = cost.saturating_add(self.of(schema, instance)?);
+            cost.add(self.of(schema, instance)?)?;
         }
         match instance {
-            Value::Object(properties) => {
-                let named = members.get("properties").and_then(Value::as_object);
-                // Which pattern fits which name is not asked here: all of them count.
-                let patterns = members.get("patternProperties").and_then(Value::as_object);
-                for (name, value) in properties {
-                    if let Some(schema) = named.and_then(|named| named.get(name)) {
-                        cost = cost.saturating_add(self.of(schema, value)?);
-                    }
-                    for schema in patterns.into_iter().flat_map(Map::values) {
-                        cost = cost.saturating_add(self.of(schema, value)?);
-                    }
-                    for keyword in ["additionalProperties", "unevaluatedProperties"] {
-                        if let Some(schema) = members.get(keyword) {
-                            cost = cost.saturating_add(self.of(schema, value)?);
-                        }
-                    }
-                    if members.contains_key("propertyNames") {
-                        cost = cost.saturating_add(1);
-                    }
-                    self.step()?;
-                }
-            }
+            Value::Object(properties) => self.members(members, properties, &mut cost)?,
             Value::Array(items) => {
                 let first = members.get("prefixItems").and_then(Value::as_array);
                 for (n, value) in items.iter().enumerate() {
                     if let Some(schema) = first.and_then(|first| first.get(n)) {
-                        cost = cost.saturating_add(self.of(schema, value)?);
+                        cost.add(self.of(schema, value)?)?;
                     }
                     for keyword in ["items", "contains", "unevaluatedItems"] {
                         if let Some(schema) = members.get(keyword) {
-                            cost = cost.saturating_add(self.of(schema, value)?);
+                            cost.add(self.of(schema, value)?)?;
                         }
                     }
                     self.step()?;
@@ -200,15 +195,78 @@ impl<'s> Count<'s> {
             }
             _ => {}
         }
-        if cost > WHOLE {
-            return None;
+        self.known.insert(key, cost.0);
+        Some(cost.0)
+    }
+
+    fn members(
+        &mut self,
+        members: &'s Map<String, Value>,
+        properties: &Map<String, Value>,
+        cost: &mut Sum,
+    ) -> Option<()> {
+        let named = members.get("properties").and_then(Value::as_object);
+        let patterns = members.get("patternProperties").and_then(Value::as_object);
+        if let Some(Value::Object(dependent)) = members.get("dependentRequired") {
+            // Each is asked about, whether it is there or not.
+            cost.add(dependent.len() as u64)?;
         }
-        self.known.insert(key, cost);
-        Some(cost)
+        for (name, value) in properties {
+            if let Some(schema) = named.and_then(|named| named.get(name)) {
+                cost.add(self.of(schema, value)?)?;
+            }
+            if let Some(patterns) = patterns {
+                // Which pattern fits which name is not asked here: all of them count.
+                let length = self.names.entry(std::ptr::from_ref(patterns) as usize);
+                let length = *length.or_insert_with(|| patterns.keys().map(|text| pattern::length(text)).sum());
+                cost.add(search(length, name))?;
+                for schema in patterns.values() {
+                    cost.add(self.of(schema, value)?)?;
+                }
+            }
+            for keyword in ["additionalProperties", "unevaluatedProperties"] {
+                if let Some(schema) = members.get(keyword) {
+                    cost.add(self.of(schema, value)?)?;
+                }
+            }
+            if let Some(schema) = members.get("propertyNames") {
+                cost.add(self.text(schema, name)?)?;
+            }
+            self.step()?;
+        }
+        Some(())
+    }
+
+    /// A text has nothing below it: what applies to one applies to all.
+    fn text(&mut self, schema: &'s Value, text: &str) -> Option<u64> {
+        let (schemas, length) = self.any_text(schema)?;
+        Some(schemas.saturating_add(search(length, text)))
+    }
+
+    fn any_text(&mut self, schema: &'s Value) -> Option<(u64, u64)> {
+        let Value::Object(members) = schema else { return Some((1, 0)) };
+        if let Some(known) = self.texts.get(&at(schema)) {
+            return Some(*known);
+        }
+        self.step()?;
+        let own = members.get("pattern").and_then(Value::as_str).map_or(0, pattern::length);
+        let mut all = (1u64, own);
+        for schema in in_place(self.root, members).ok()? {
+            let (schemas, length) = self.any_text(schema)?;
+            all = (all.0.saturating_add(schemas), all.1.saturating_add(length));
+        }
+        self.texts.insert(at(schema), all);
+        Some(all)
     }
 
     fn step(&mut self) -> Option<()> {
         self.steps += 1;
         (self.steps <= STEPS).then_some(())
     }
+}
+
+/// What it costs to look for patterns of this length in a text: at worst each element of
+/// theirs is held against each byte, and that is a sixteenth of applying a schema.
+fn search(length: u64, text: &str) -> u64 {
+    length.saturating_mul(text.len() as u64) / 16
 }

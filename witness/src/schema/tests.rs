@@ -43,13 +43,23 @@ fn what_leads_out_of_a_schema_is_refused_wherever_it_stands() {
 
 #[test]
 fn another_dialect_and_what_is_no_schema_are_refused() {
-    for dialect in ["http://json-schema.org/draft-07/schema#", "https://example.com/own", ""] {
+    for dialect in [
+        "http://json-schema.org/draft-07/schema#",
+        "https://example.com/own",
+        "",
+        "https://json-schema.org/draft/2020-12/schema#",
+    ] {
         assert_eq!(refused(&json!({ "$schema": dialect })), Some(Refused::Dialect));
     }
     assert!(refused(&json!({ "$schema": "https://json-schema.org/draft/2020-12/schema" })).is_none());
-    for schema in
-        [json!(true), json!([]), json!({ "type": "strng" }), json!({ "$ref": "#/none" }), json!({ "minimum": "1" })]
-    {
+    for schema in [
+        json!(true),
+        json!([]),
+        json!({ "type": "strng" }),
+        json!({ "$ref": "#/none" }),
+        json!({ "minimum": "1" }),
+        json!({ "pattern": 1 }),
+    ] {
         assert_eq!(refused(&schema), Some(Refused::Invalid), "{schema}");
     }
     for text in ["", "{", "{\"type\":\"string\",\"type\":\"number\"}", &"[".repeat(100_000)] {
@@ -59,6 +69,8 @@ fn another_dialect_and_what_is_no_schema_are_refused() {
     assert_eq!(padded(SCHEMA_BYTES).len(), SCHEMA_BYTES);
     assert!(AcceptedSchema::accept(&padded(SCHEMA_BYTES)).is_ok());
     assert_eq!(AcceptedSchema::accept(&padded(SCHEMA_BYTES + 1)).err(), Some(Refused::TooLarge));
+    // White space is nobody's schema.
+    assert!(AcceptedSchema::accept(&(padded(SCHEMA_BYTES) + &" ".repeat(SCHEMA_BYTES))).is_ok());
 }
 
 #[test]
@@ -136,6 +148,35 @@ fn an_instance_is_bounded_as_its_schema_is() {
     assert_eq!(list.check(&of(10_000)), Ok(()));
     assert_eq!(list.check(&of(300_000)), Err(Violation::TooCostly));
     assert_eq!(list.check(&format!("\"{}\"", "x".repeat(INSTANCE_BYTES))), Err(Violation::TooCostly));
+}
+
+/// What no schema below an element says: a long pattern over a long text, a schema for each
+/// name, a name that is asked for whether it is there or not.
+#[test]
+fn texts_and_names_are_counted_as_places_are() {
+    let judge = |schema: Value, instance: &Value| {
+        AcceptedSchema::accept(&schema.to_string()).unwrap().check(&instance.to_string())
+    };
+    let long = json!("ab".repeat(50_000));
+    assert_eq!(judge(json!({ "pattern": "^[ab]*$" }), &long), Ok(()));
+    assert_eq!(judge(json!({ "pattern": "[ab]*a[ab]{4000}c" }), &long), Err(Violation::TooCostly));
+    let same = vec![json!({ "pattern": "[ab]{200}c" }); 32];
+    assert_eq!(judge(json!({ "allOf": same }), &long), Err(Violation::TooCostly));
+    let names = |count: usize| -> Value {
+        (0..count).map(|n| (format!("n{n}"), json!(0))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let mut fan = fan(11, "anyOf");
+    fan["propertyNames"] = json!({ "$ref": "#/$defs/d0" });
+    fan.as_object_mut().unwrap().remove("$ref");
+    assert_eq!(judge(fan.clone(), &names(10)), Ok(()));
+    assert_eq!(judge(fan, &names(1_000)), Err(Violation::TooCostly));
+    let patterns = json!({ "patternProperties": { "[a-z]{4000}[0-9]": true } });
+    assert_eq!(judge(patterns.clone(), &names(10)), Ok(()));
+    assert_eq!(judge(patterns, &names(5_000)), Err(Violation::TooCostly));
+    let dependent: serde_json::Map<_, _> = (0..4_000).map(|n| (format!("d{n}"), json!([]))).collect();
+    let dependent = json!({ "items": { "dependentRequired": dependent } });
+    assert_eq!(judge(dependent.clone(), &json!(vec![json!({}); 100])), Ok(()));
+    assert_eq!(judge(dependent, &json!(vec![json!({}); 1_000])), Err(Violation::TooCostly));
 }
 
 #[test]

@@ -12,6 +12,8 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// How many patterns, and how long each, bytes.
 const PATTERNS: usize = 32;
 const PATTERN: usize = 1024;
+/// How long written out.
+const WRITTEN_OUT: u64 = 100_000;
 /// How many `unevaluated*` keywords.
 const UNEVALUATED: usize = 8;
 
@@ -26,7 +28,7 @@ pub(super) fn check(schema: &Value) -> Result<(), Refused> {
     let Value::Object(root) = schema else { return Err(Refused::Invalid) };
     match root.get("$schema") {
         None => {}
-        Some(Value::String(uri)) if uri.trim_end_matches('#') == DIALECT => {}
+        Some(Value::String(uri)) if uri == DIALECT => {}
         Some(_) => return Err(Refused::Dialect),
     }
     object(root, true, &mut Found::default())
@@ -69,7 +71,8 @@ fn object(members: &Map<String, Value>, root: bool, found: &mut Found) -> Result
 
 fn pattern(text: &str, found: &mut Found) -> Result<(), Refused> {
     found.patterns += 1;
-    if found.patterns > PATTERNS || text.len() > PATTERN { Err(Refused::Pattern) } else { Ok(()) }
+    let long = text.len() > PATTERN || super::pattern::length(text) > WRITTEN_OUT;
+    if found.patterns > PATTERNS || long { Err(Refused::Pattern) } else { Ok(()) }
 }
 
 /// Every property name the schema says, for telling a place by it.

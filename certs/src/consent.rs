@@ -77,7 +77,11 @@ impl Consent {
         let says = payload::consent(witness, name, url);
         if self.provider.verify(says.as_bytes(), &self.signature).is_err() {
             let who = self.provider.fingerprint();
-            let sentence = format!("consent: {who} did not sign it for this witness, name and address");
+            let witness = witness.fingerprint();
+            let sentence = format!(
+                "consent: {who} did not sign this one, it was checked for witness {witness}, name {} and address {url}",
+                name.as_str()
+            );
             return Err(ProofError::new("act-signature", sentence));
         }
         Ok(SignedConsent { consent: self, name: name.clone(), url: url.to_owned() })

@@ -85,3 +85,35 @@ fn who_is_not_admitted_is_told_by_whom() {
     let (code, words) = no(&run(&present));
     assert!(code == 2 && words.contains("/.well-known/wikala.json"), "{code} {words}");
 }
+
+/// Whose name it is, is told to who added it and to who wants it.
+#[test]
+fn a_name_that_is_served_ends_a_provider_that_wants_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, _) = key_file(dir.path(), "p", 5);
+    let served = Served::fresh(dir.path(), &[]);
+    let data = text(&served.data);
+    let add = |url: &str, name: &str| {
+        let said =
+            run(&["agent", "add", "--data", data, "--name", name, "--agui", url, "--provider-key-file", text(&key)]);
+        let words: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+        (words["reached"].clone(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    // Nobody there: it stands all the same, and that is said.
+    let (reached, why) = add("http://127.0.0.1:1/", "far");
+    assert!(reached == false && why.contains("not reached"), "{why}");
+    let (url, _) = answering("405 Method Not Allowed", "");
+    let (reached, why) = add(&url, "near");
+    assert!(reached == true && why.is_empty(), "{why}");
+    let (code, words) = no(&ends(&["--witness", &served.url, "--key", text(&key), "--name", "far"]));
+    assert!(code == 1 && words.contains("served already"), "{code} {words}");
+}
+
+#[test]
+fn an_address_where_nothing_is_is_no_agent() {
+    for (status, code) in [("404 Not Found", 1), ("410 Gone", 1), ("405 Method Not Allowed", 0), ("200 OK", 0)] {
+        let (url, _) = answering(status, "");
+        let said = run(&["agent", "check", "--agui", &url]);
+        assert_eq!(said.status.code(), Some(code), "{status}: {said:?}");
+    }
+}

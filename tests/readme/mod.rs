@@ -83,6 +83,10 @@ fn every_marked_snippet_runs_as_shown() {
     ] {
         assert!(said.contains(shown), "{shown:?} is not in\n{said}\n{err}");
     }
+    for far in ["echo from afar", "echo translated"] {
+        let ended = |line: &str| line.contains(far) && line.contains("TASK_STATE_COMPLETED");
+        assert!(said.lines().any(ended), "{far:?} did not end well:\n{said}\n{err}");
+    }
     assert_eq!(said.matches("\"replayed\":false").count(), 2, "both forms answer: {said}");
     let sdk_words = ["from python", "from javascript", "from ag-ui"];
     assert_eq!(sdk_words.iter().filter(|words| said.contains(**words)).count(), sdks, "{said}");

@@ -178,7 +178,7 @@ impl Witness {
         {
             self.belongs_to(now, agent, &row, caller)?;
         }
-        Err(Refusal::new(Code::NoOpenAsk, "answer: nothing in this thread asks for it, read the thread's runs").into())
+        Err(Refusal::new(Code::NoOpenAsk, "answer: nothing in this thread asks for it; without a signature a thread is found by our id or a random UUID").into())
     }
 
     /// Somebody who is a member of the thread, proved afresh. All others are told
@@ -350,7 +350,7 @@ fn all_abandoned(reply: &Reply) -> bool {
 fn act_required() -> No {
     Refusal::new(
         Code::ActRequired,
-        "answer: asks are answered by their authorities, send `resolution` signed over funduq-resolve:{run id}:{now}",
+        "answer: asks are answered by their authorities, send `resolution` in the request's metadata, signed over funduq-resolve:{run id}:{now}",
     )
     .into()
 }

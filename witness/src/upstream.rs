@@ -193,7 +193,7 @@ impl Reader {
 
 pub(crate) fn taken(id: &AgentId) -> No {
     let sentence = format!(
-        "agent: {}/{} has a carrier, one name is served by one link or one upstream",
+        "agent: {}/{} is served already, by a link or as an agent behind HTTP, take another name or end the other first",
         id.provider.fingerprint(),
         id.name.as_str()
     );

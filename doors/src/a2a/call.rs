@@ -203,18 +203,19 @@ pub(super) fn check_version(knock: &Knock) -> Result<(), Refused> {
     let header = knock.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok()).map(str::trim);
     let query = knock.uri.query().unwrap_or("").split('&').filter_map(|pair| pair.split_once('='));
     let query = query.filter(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER)).map(|(_, value)| value).next();
-    let given = [header, query].into_iter().flatten().find(|text| !text.is_empty()).unwrap_or("0.3");
+    let named = [header, query].into_iter().flatten().find(|text| !text.is_empty());
+    let given = named.unwrap_or("0.3");
     let mut digits = given.split('.');
     let number = |text: &str| !text.is_empty() && text.len() <= 4 && text.bytes().all(|b| b.is_ascii_digit());
     // Minor and patch versions add, they do not break.
     if digits.next() == Some("1") && digits.all(number) {
         return Ok(());
     }
-    let given: String = given.chars().take(16).collect();
-    Err(Refused::protocol(
-        A2a::VersionNotSupported,
-        format!("version: {given:?} is not spoken here, send A2A-Version: {VERSION}"),
-    ))
+    let given = match named {
+        Some(given) => format!("{:?} is not spoken here", given.chars().take(16).collect::<String>()),
+        None => "none was sent, which means 0.3".to_owned(),
+    };
+    Err(Refused::protocol(A2a::VersionNotSupported, format!("version: {given}, send A2A-Version: {VERSION}")))
 }
 
 /// Every extension a request names.

@@ -84,7 +84,9 @@ pub(super) async fn find(asker: Asker<'_>) -> Result<Sort, Problem> {
     }
     Err(Problem::record(
         Code::NoOpenAsk,
-        format!("{place}: nothing in this thread asks for it, read the thread's runs"),
+        format!(
+            "{place}: nothing in this thread asks for it; without a signature a thread is found by our id or a random UUID"
+        ),
     ))
 }
 

@@ -3,7 +3,9 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use wikala_certs::Consent;
 use wikala_chain::{AgentName, PublicKey, SigningKey};
@@ -19,6 +21,8 @@ use crate::upstream::peer::Peer;
 
 /// Where keys that the witness holds for its agents are kept, below the data directory.
 const CUSTODY: &str = "custody";
+/// How long an agent that is added is waited for, once.
+const FIRST_TRY: Duration = Duration::from_secs(5);
 
 pub(super) fn run(command: AgentCommand) -> Result<(), Failure> {
     match command {
@@ -64,9 +68,26 @@ fn add(data: &Path, name: &str, at: &AgentAt, by: &AgentBy, headers: Option<Path
     };
     let request = json!({
         "op": "agent-add", "name": name.as_str(), "url": url, "consent": consent.to_json(), "custodial": by.custodial,
-        "dialect": agents::carrier(Some(dialect)), "headers": headers.map(|file| file.display().to_string()),
+        "dialect": agents::carrier(Some(dialect)), "headers": headers.as_ref().map(|file| file.display().to_string()),
     });
-    operator::print(&change(data, &request)?)
+    let added = change(data, &request)?;
+    // It stands either way; that nobody is there is told now and not when the first caller waits.
+    let outbound = Outbound::open(headers.as_deref()).map_err(Failure::environment)?;
+    let (url, mut told) = (url.to_owned(), added);
+    let reached = async move {
+        match tokio::time::timeout(FIRST_TRY, probe(outbound, dialect, &url)).await {
+            Ok(reached) => reached.map(|_| ()),
+            Err(_) => Err(format!("no answer in {} s", FIRST_TRY.as_secs())),
+        }
+    };
+    serve::block_on(async move {
+        let reached = reached.await;
+        told["reached"] = reached.is_ok().into();
+        if let Err(why) = reached {
+            eprintln!("note: added, but not reached ({why}); a witness that serves tries again until it is");
+        }
+        operator::print(&told)
+    })
 }
 
 /// The key that the witness holds for an agent: made once, found again.
@@ -107,21 +128,30 @@ fn check(at: &AgentAt, headers: Option<&Path>) -> Result<(), Failure> {
     let outbound = Outbound::open(headers).map_err(Failure::environment)?;
     let (dialect, url) = at.split();
     serve::block_on(async move {
-        if dialect == Dialect::A2a {
-            let peer = Peer::meet(outbound, url).await.map_err(Failure::refused)?;
-            let card = &peer.card;
-            return operator::print(&json!({
-                "ok": true, "speaks": format!("{:?}", card.binding), "url": card.url, "tenant": card.tenant,
-                "streaming": card.streaming, "requiredExtensions": card.required,
-            }));
-        }
-        // Nothing that would begin a run: any answer shows that somebody is there.
-        let asked = outbound.text(axum::http::Method::GET, url, None, &[("accept", "text/event-stream")]).await;
-        match asked {
-            Ok((status, ..)) => operator::print(&json!({ "ok": true, "url": url, "status": status.as_u16() })),
-            Err(failed) => Err(Failure::refused(failed.reason())),
-        }
+        let found = probe(outbound, dialect, url).await.map_err(Failure::refused)?;
+        operator::print(&found)
     })
+}
+
+/// Is an agent there? Asks nothing that would begin a run.
+async fn probe(outbound: Outbound, dialect: Dialect, url: &str) -> Result<Value, String> {
+    if dialect == Dialect::A2a {
+        let peer = Peer::meet(outbound, url).await?;
+        let card = &peer.card;
+        return Ok(json!({
+            "ok": true, "speaks": format!("{:?}", card.binding), "url": card.url, "tenant": card.tenant,
+            "streaming": card.streaming, "requiredExtensions": card.required,
+        }));
+    }
+    // AG-UI has no card: whoever takes the POST of a run says so to a GET (405), or answers it.
+    let asked = outbound.text(axum::http::Method::GET, url, None, &[("accept", "text/event-stream")]).await;
+    let (status, ..) = asked.map_err(|failed| failed.reason())?;
+    if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+        return Err(format!("{url}: answered {}, is the path of the agent in the address?", status.as_u16()));
+    }
+    Ok(
+        json!({ "ok": true, "url": url, "status": status.as_u16(), "note": "somebody is there; that it speaks AG-UI, its first run shows" }),
+    )
 }
 
 /// Through the serving process, or into a record that nobody serves.

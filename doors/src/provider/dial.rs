@@ -167,7 +167,9 @@ async fn frames(agent: &Arc<Agent>, socket: &mut Socket, registered: &mut bool) 
                     // refused stays so; a record that failed, or a link just replaced, does not.
                     "error" if !*registered => {
                         let why = member("message");
-                        let refusal = ROSTER.iter().any(|place| why.starts_with(place));
+                        // Nor is a name that is served otherwise given up by waiting for it.
+                        let taken = !*registered && why.ends_with("(carrier-taken)");
+                        let refusal = taken || ROSTER.iter().any(|place| why.starts_with(place));
                         return Err(if refusal { refused(why) } else { Lost::Broken(why) });
                     }
                     "error" => told(&member("message"), &member("runId")),

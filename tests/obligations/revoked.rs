@@ -1,10 +1,11 @@
 //! A key that was revoked does nothing more: no act, no read, no retry. The record stays.
 
 use serde_json::{Value, json};
-use wikala_certs::{Deed, Moment, Revoked, SignedCertificate};
-use wikala_chain::SigningKey;
+use wikala_certs::{Deed, Moment, Proof, Revoked, SignedCertificate};
+use wikala_chain::{SigningKey, VerifiedChain, nonce};
+use wikala_witness::AgentId;
 
-use super::{Scene, code, plain, route, session};
+use super::{Scene, code, nobody, plain, route, session};
 use crate::a2a::{certificate, head, provider, value};
 
 async fn revoke(scene: &Scene, key: &SigningKey, target: Revoked, mut body: Value) -> (u16, Value) {
@@ -44,6 +45,24 @@ async fn n35_n58_a_revoked_session_reads_acts_and_retries_no_more() {
         "401 certificate-revoked",
         "nor a run of its own, without the certificate"
     );
+    // Nor by the hand of another, to whom it gave its chain.
+    let carried = VerifiedChain::start(&session()).extend(&nobody()).expect("a longer chain");
+    let AgentId { provider: at, name } = &scene.puppet.agent;
+    let proof = Proof::present(
+        &nobody(),
+        &scene.house.app.public_key(),
+        at,
+        name,
+        Some(carried.tip()),
+        &nonce(),
+        Moment::from_secs(scene.now()),
+    );
+    let bag = json!({ "actorChain": carried.tokens().collect::<Vec<_>>(), "presenter": value(&proof) });
+    let message = json!({ "messageId": "m3", "role": "ROLE_USER", "parts": [{ "text": "x" }] });
+    let params = json!({ "message": message, "metadata": bag, "configuration": { "returnImmediately": true } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+    let (_, no) = scene.post(&format!("/a2a/{at}/ask?A2A-Version=1.0"), &call).await;
+    assert_eq!(no["error"]["data"][0]["metadata"]["code"], "certificate-revoked", "{no}");
     // What it did stays, and is the head's.
     let (_, list) = scene.get("/v1/response-obligations?role=requester", &head()).await;
     assert_eq!(list["obligations"].as_array().map(Vec::len), Some(2));

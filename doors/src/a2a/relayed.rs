@@ -377,10 +377,13 @@ mod tests {
                 let told = format!(r#"{{"artifactUpdate":{{"taskId":"t","append":{},"artifact":{artifact}}}}}"#, n > 0);
                 relayed.hear(&told.as_str().into(), false);
             }
-            let begun = std::time::Instant::now();
-            let task = relayed.task(IDS, "null", &|_| None, true).unwrap();
-            assert!(task.contains(&format!("\"m{}\"", pieces - 1)));
-            begun.elapsed()
+            let best = (0..5).map(|_| {
+                let begun = std::time::Instant::now();
+                let task = relayed.task(IDS, "null", &|_| None, true).unwrap();
+                assert!(task.contains(&format!("\"m{}\"", pieces - 1)));
+                begun.elapsed()
+            });
+            best.min().unwrap_or_default()
         };
         let (few, many) = (cost(4_000), cost(40_000));
         assert!(many < few * 30, "{few:?}, ten times as many {many:?}");

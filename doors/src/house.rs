@@ -13,6 +13,7 @@ use wikala_witness::{Delivery, Effect, LinkId, Policy, RunId};
 use crate::desk::{Desk, Outward};
 use crate::fanout::Fanout;
 use crate::limits::Limits;
+use crate::obligations::wake::Wakes;
 use crate::readers::Readers;
 
 /// How many frames may wait for a link's reader; one more closes the link.
@@ -32,6 +33,8 @@ pub struct House {
     pub fanout: Arc<Fanout>,
     /// Who is attached.
     pub links: Arc<Links>,
+    /// Which parties want to know that something of theirs changed.
+    pub wakes: Arc<Wakes>,
     /// Valid chain prefixes seen lately.
     pub cache: PrefixCache,
     /// The witness's key.
@@ -177,6 +180,8 @@ pub struct Wires {
     pub fanout: Arc<Fanout>,
     /// Links.
     pub links: Arc<Links>,
+    /// Parties that are listened for.
+    pub wakes: Arc<Wakes>,
 }
 
 impl Outward for Wires {
@@ -191,6 +196,7 @@ impl Outward for Wires {
                 self.links.tell(link, ToLink::Offer(delivery));
             }
             Effect::AskToStop { link, run } => self.links.tell(link, ToLink::AskToStop(run)),
+            Effect::Wake { party } => self.wakes.wake(&party),
             Effect::Close { link, reason } => self.links.tell(link, ToLink::Close(reason)),
         }
     }
@@ -221,7 +227,8 @@ pub fn open(
     let secret = witness.secret()?;
     let fanout = Arc::new(Fanout::default());
     let links = Arc::new(Links::default());
-    let wires = Wires { fanout: fanout.clone(), links: links.clone() };
+    let wakes = Arc::new(Wakes::default());
+    let wires = Wires { fanout: fanout.clone(), links: links.clone(), wakes: wakes.clone() };
     let (desk, desk_ended) = Desk::open(witness, clock, wires)?;
     let readers = Readers::open(path, &settings.policy)?;
     let (close, closing) = watch::channel(false);
@@ -230,6 +237,7 @@ pub fn open(
         readers,
         fanout,
         links,
+        wakes,
         cache: PrefixCache::new(PREFIXES),
         key,
         secret,

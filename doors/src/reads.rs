@@ -75,6 +75,7 @@ async fn well_known(State(app): State<App>) -> Response {
             "actions": "/v1/conversations/{thread}/actions",
             "obligations": "/v1/response-obligations",
             "obligation": "/v1/response-obligations/{id}",
+            "wake": "/v1/response-obligations/wake",
             "mailboxAck": "/v1/mailbox/ack",
             "tickets": "/tickets",
             "link": "/ws/provider",

@@ -10,6 +10,7 @@ mod onward;
 mod owned;
 mod races;
 mod revoked;
+mod wake;
 
 use axum::http::Method;
 use http_body_util::BodyExt;

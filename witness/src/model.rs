@@ -407,6 +407,11 @@ pub enum Effect {
         /// The new entry.
         recorded: Recorded,
     },
+    /// Something that a party's counters count has changed.
+    Wake {
+        /// The party.
+        party: PublicKey,
+    },
     /// Close a link: replaced by a newer one, or withdrawn.
     Close {
         /// The link.

@@ -6,6 +6,7 @@ pub mod acts;
 pub mod asked;
 pub mod look;
 pub mod spec;
+pub mod wake;
 
 use axum::Router;
 
@@ -15,5 +16,5 @@ pub use spec::EXTENSION;
 
 /// The routes of this door.
 pub fn routes() -> Router<App> {
-    acts::routes().merge(actions::routes()).merge(look::routes())
+    acts::routes().merge(actions::routes()).merge(look::routes()).merge(wake::routes())
 }

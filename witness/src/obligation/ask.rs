@@ -152,7 +152,7 @@ impl Witness {
             };
             let digest = event.digest();
             self.store.insert_event(&event)?;
-            self.store.deliver(&event.id, row.requester, DeliveryFact::Queued, run.id.as_str(), now)?;
+            self.deliver(&event.id, row.requester, DeliveryFact::Queued, run.id.as_str(), now)?;
             let moved = Moved { reason: detail, response: Some((&event.id, digest)), ..Moved::default() };
             self.move_to(now, row, to, &mover, &moved)?;
         }

@@ -202,6 +202,7 @@ impl Witness {
             )
             .into());
         }
+        self.wake([row.requester, row.responsible]);
         let closed_at = to.is_terminal().then(|| now.as_secs());
         Ok(ObligationRow {
             state: to,

@@ -9,7 +9,7 @@ use super::moves::{Event, State, next};
 use super::{DeliveryFact, ObligationId, ObligationRow};
 use crate::Witness;
 use crate::ids::{EventId, RunId};
-use crate::model::Consented;
+use crate::model::{Consented, Effect};
 use crate::refusal::{Code, No, Refusal};
 use crate::store::obligations::Moved;
 
@@ -37,10 +37,29 @@ pub struct MailboxAck {
 }
 
 impl Witness {
+    /// Something that the counters of these parties count has changed.
+    pub(crate) fn wake(&mut self, parties: impl IntoIterator<Item = PublicKey>) {
+        self.outbox.extend(parties.into_iter().map(|party| Effect::Wake { party }));
+    }
+
+    /// A message is so far on its way to a recipient.
+    pub(crate) fn deliver(
+        &mut self,
+        event: &EventId,
+        recipient: PublicKey,
+        fact: DeliveryFact,
+        evidence: &str,
+        now: Moment,
+    ) -> Result<(), No> {
+        self.store.deliver(event, recipient, fact, evidence, now)?;
+        self.wake([recipient]);
+        Ok(())
+    }
+
     /// What became of a run says something about the messages it carries.
     pub(crate) fn run_fact(&mut self, now: Moment, run: &RunId, fact: DeliveryFact, evidence: &str) -> Result<(), No> {
         for (event, recipient) in self.store.deliveries_of_run(run)? {
-            self.store.deliver(&event, recipient, fact, evidence, now)?;
+            self.deliver(&event, recipient, fact, evidence, now)?;
         }
         Ok(())
     }
@@ -62,7 +81,7 @@ impl Witness {
             return Ok(false);
         }
         if let Some(row) = self.store.obligation_of_event(event)? {
-            self.store.deliver(event, row.responsible, DeliveryFact::Delivered, &seen.to_hex(), now)?;
+            self.deliver(event, row.responsible, DeliveryFact::Delivered, &seen.to_hex(), now)?;
         }
         Ok(true)
     }
@@ -86,7 +105,7 @@ impl Witness {
             )
             .into());
         }
-        self.store.deliver(&event.id, right.authority(), DeliveryFact::Committed, &right.digest().to_hex(), now)?;
+        self.deliver(&event.id, right.authority(), DeliveryFact::Committed, &right.digest().to_hex(), now)?;
         Ok(())
     }
 
@@ -98,7 +117,7 @@ impl Witness {
     pub fn polled(&mut self, now: Moment, party: PublicKey, events: &[EventId]) -> Result<(), No> {
         for event in events {
             if self.store.delivery_rank(event, party)?.is_some() {
-                self.store.deliver(event, party, DeliveryFact::Read, "returned to a signed read", now)?;
+                self.deliver(event, party, DeliveryFact::Read, "returned to a signed read", now)?;
             }
         }
         Ok(())

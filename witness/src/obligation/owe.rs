@@ -182,7 +182,7 @@ impl Witness {
             created_at: now.as_secs(),
         };
         self.store.insert_event(&event)?;
-        self.store.deliver(&event.id, responsible, DeliveryFact::Queued, run.as_str(), now)?;
+        self.deliver(&event.id, responsible, DeliveryFact::Queued, run.as_str(), now)?;
         let schema = match &owing.schema {
             None => None,
             Some(demanded) => Some(self.store.insert_schema(&demanded.text, now)?),
@@ -228,6 +228,7 @@ impl Witness {
             prev: Digest::ZERO,
         })?;
         self.spend_deed(now, &right, &row)?;
+        self.wake([row.requester, row.responsible]);
         Ok(owed(&row))
     }
 

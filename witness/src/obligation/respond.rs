@@ -72,7 +72,7 @@ impl Witness {
             .into());
         }
         self.store.insert_event(&event)?;
-        self.store.deliver(&event.id, row.requester, DeliveryFact::Queued, row.id.as_str(), now)?;
+        self.deliver(&event.id, row.requester, DeliveryFact::Queued, row.id.as_str(), now)?;
         let detail = if late { "responded_late" } else { "responded" };
         let mover = Mover {
             signed: true,

@@ -33,5 +33,6 @@ pub mod readers;
 pub mod reads;
 pub mod serve;
 pub mod sse;
+pub mod supervisor;
 pub mod upstream;
 pub mod vectors;

@@ -2,20 +2,20 @@
 //! are signed here; the witness gets the signature and never the key.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use wikala_certs::{Deed, Moment};
-use wikala_chain::{Digest, SigningKey, VerifiedChain, json as strict, nonce};
+use wikala_certs::Moment;
+use wikala_chain::{json as strict, nonce};
 use wikala_witness::ThreadId;
 use wikala_witness::obligation::{ObligationId, State, ledger};
 
 use super::{io, operator, serve};
-use crate::client::{Client, Signer};
+use crate::client::Client;
 use crate::exit::Failure;
-use crate::obligations::acts::response;
-use crate::obligations::spec::{Asked, request};
+use crate::supervisor::desk::{Content, Desk, Doing, Message, No};
 
 /// Who acts, and where.
 #[derive(Debug, Args)]
@@ -169,26 +169,31 @@ pub(super) fn run(command: ObligationCommand) -> Result<(), Failure> {
     serve::block_on(async move {
         match command {
             ObligationCommand::Create { at, provider, name, text, thread, deadline, schema, schema_id, message_id } => {
-                let desk = Desk::open(&at)?;
+                let (desk, now) = desk(&at)?;
                 let provider = io::public("--provider", &provider)?;
                 let name = io::name(&name)?;
-                let thread = match thread {
-                    Some(thread) => thread,
-                    None => desk.new_thread(&format!("/threads/{provider}/{}", name.as_str())).await?,
-                };
                 let schema = schema.map(|file| io::read(&file)).transpose()?;
                 let terms = terms(deadline.as_deref(), schema.as_deref().zip(schema_id.as_deref()))?;
-                desk.create(&thread, &text, &message_id.unwrap_or_else(nonce), &terms).await
+                let thread = match thread {
+                    Some(thread) => thread,
+                    None => desk.open_thread(now, &provider, name.as_str()).await.map_err(failure)?,
+                };
+                let thread = ThreadId::parse(&thread).ok_or_else(|| {
+                    Failure::usage(format!("--thread: {thread:?} is no thread id, thread_ and 24 hex digits"))
+                })?;
+                let id = message_id.unwrap_or_else(nonce);
+                let message = Message { thread, id, content: Content::Post(text), demands: Some(terms) };
+                told(desk.say(now, &message).await)
             }
-            ObligationCommand::Inbox { at } => desk_get(&at, "/v1/response-obligations/inbox").await,
+            ObligationCommand::Inbox { at } => read(&at, "/v1/response-obligations/inbox").await,
             ObligationCommand::List { at, role, states, limit, after } => {
                 let states: String = states.iter().map(|state| format!("&state={}", state.as_str())).collect();
                 let after = after.map(|id| format!("&after={}", id.as_str())).unwrap_or_default();
-                desk_get(&at, &format!("/v1/response-obligations?role={role}&limit={limit}{states}{after}")).await
+                read(&at, &format!("/v1/response-obligations?role={role}&limit={limit}{states}{after}")).await
             }
             ObligationCommand::Get { which, ledger } => {
-                let desk = Desk::open(&which.at)?;
-                let view = desk.view(which.id.as_str()).await?;
+                let (desk, now) = desk(&which.at)?;
+                let view = desk.view(now, &which.id).await.map_err(failure)?;
                 if !ledger {
                     return operator::print(&view);
                 }
@@ -196,36 +201,15 @@ pub(super) fn run(command: ObligationCommand) -> Result<(), Failure> {
                 lines.into_iter().try_for_each(io::say)
             }
             ObligationCommand::Reconcile { at } => {
-                let desk = Desk::open(&at)?;
-                operator::print(&desk.ask(Method::POST, "/v1/response-obligations/reconcile", None, true).await?)
+                let (desk, now) = desk(&at)?;
+                told(desk.ask(now, Method::POST, "/v1/response-obligations/reconcile", None).await)
             }
-            ObligationCommand::Accept { which } => {
-                act(which, "accept", |obligation, revision| (Deed::Accept { obligation, revision }, json!({}))).await
-            }
-            ObligationCommand::Decline { which, reason } => {
-                act(which, "decline", |obligation, revision| {
-                    let more = json!({ "decline_reason": reason });
-                    (Deed::Decline { obligation, revision, reason }, more)
-                })
-                .await
-            }
-            ObligationCommand::Progress { which, to, reason } => {
-                act(which, "transition", |obligation, revision| {
-                    let more = json!({ "to_state": to, "reason": reason });
-                    (Deed::Progress { obligation, revision, to, reason }, more)
-                })
-                .await
-            }
-            ObligationCommand::Cancel { which, reason } => {
-                act(which, "cancel", |obligation, revision| {
-                    let more = json!({ "reason_code": reason });
-                    (Deed::Cancel { obligation, revision, reason }, more)
-                })
-                .await
-            }
+            ObligationCommand::Accept { which } => act(&which, Doing::Accept).await,
+            ObligationCommand::Decline { which, reason } => act(&which, Doing::Decline { reason }).await,
+            ObligationCommand::Progress { which, to, reason } => act(&which, Doing::Progress { to, reason }).await,
+            ObligationCommand::Cancel { which, reason } => act(&which, Doing::Cancel { reason }).await,
             ObligationCommand::Respond { which, body, result, failed } => {
-                let desk = Desk::open(&which.at)?;
-                desk.respond(&which.id, &body, result.as_deref(), failed).await
+                act(&which, Doing::Respond { failed, body, result }).await
             }
         }
     })
@@ -237,22 +221,33 @@ pub(super) fn verify_ledger(file: &std::path::Path) -> Result<(), Failure> {
     io::say(format!("{count} entries, each with the digest of what it says and of the one before it"))
 }
 
-async fn desk_get(at: &At, path: &str) -> Result<(), Failure> {
-    operator::print(&Desk::open(at)?.ask(Method::GET, path, None, true).await?)
+fn desk(at: &At) -> Result<(Desk, Moment), Failure> {
+    let desk = Desk::new(Arc::new(io::key(&at.key)?), &io::witness_url(&at.witness)?, Client::new());
+    Ok((desk, io::moment(None)))
 }
 
-/// Signs a deed for the revision that was seen, and sends it with what it repeats.
-async fn act(which: Which, what: &str, deed: impl FnOnce(String, u64) -> (Deed, Value)) -> Result<(), Failure> {
-    let desk = Desk::open(&which.at)?;
-    let revision = match which.revision {
-        Some(revision) => revision,
-        None => desk.view(which.id.as_str()).await?["revision"].as_u64().unwrap_or_default(),
-    };
-    let (deed, mut body) = deed(which.id.as_str().to_owned(), revision);
-    body["revision"] = revision.into();
-    body["act"] = desk.sign(&deed);
-    let path = format!("/v1/response-obligations/{}/{what}", which.id.as_str());
-    operator::print(&desk.ask(Method::POST, &path, Some(&body), false).await?)
+fn failure(no: No) -> Failure {
+    match no {
+        No::Refused { code, sentence } => Failure::refused(format!("{code}: {sentence}")),
+        No::Wrong(why) => Failure::usage(why),
+        No::Unreached(why) | No::Lost(why) | No::Strange(why) => Failure::environment(why),
+    }
+}
+
+fn told(answer: Result<Value, No>) -> Result<(), Failure> {
+    operator::print(&answer.map_err(failure)?)
+}
+
+async fn read(at: &At, path: &str) -> Result<(), Failure> {
+    let (desk, now) = desk(at)?;
+    told(desk.ask(now, Method::GET, path, None).await)
+}
+
+/// Signs an act for the revision that was seen, and sends it with what it repeats.
+async fn act(which: &Which, doing: Doing) -> Result<(), Failure> {
+    let (desk, now) = desk(&which.at)?;
+    let signed = desk.sign(now, &which.id, which.revision, &doing).await.map_err(failure)?;
+    told(desk.send(now, &signed).await)
 }
 
 /// What is demanded, JSON.
@@ -267,102 +262,4 @@ fn terms(deadline: Option<&str>, schema: Option<(&str, &str)>) -> Result<Value, 
         terms["response_schema"] = serde_json::from_str(text).unwrap_or_default();
     }
     Ok(terms)
-}
-
-/// A key at a witness.
-struct Desk {
-    key: SigningKey,
-    witness: String,
-    now: Moment,
-}
-
-impl Desk {
-    fn open(at: &At) -> Result<Desk, Failure> {
-        Ok(Desk { key: io::key(&at.key)?, witness: io::witness_url(&at.witness)?, now: io::moment(None) })
-    }
-
-    fn sign(&self, deed: &Deed) -> Value {
-        serde_json::from_str(&deed.sign(&self.key, self.now).to_json()).unwrap_or_default()
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: Option<&Value>, signed: bool) -> Result<Value, Failure> {
-        let url = format!("{}{path}", self.witness);
-        let signer = signed.then(|| Signer { key: &self.key, at_s: self.now.as_secs() });
-        let (status, words) =
-            Client::new().answer(method, &url, body, &[], signer).await.map_err(Failure::environment)?;
-        // Whoever answers with something else than an object is no witness, however glad it sounds.
-        let words = words.filter(Value::is_object).ok_or_else(|| operator::no_witness(&url, status))?;
-        if status.is_success() {
-            return Ok(words);
-        }
-        match (words["error"]["code"].as_str(), words["error"]["message"].as_str()) {
-            (Some(code), Some(message)) => Err(Failure::refused(format!("{code}: {message}"))),
-            _ => Err(operator::no_witness(&url, status)),
-        }
-    }
-
-    async fn new_thread(&self, path: &str) -> Result<String, Failure> {
-        let made = self.ask(Method::POST, path, None, false).await?;
-        made["threadId"].as_str().map(str::to_owned).ok_or_else(|| Failure::environment("threads: no id in the answer"))
-    }
-
-    async fn view(&self, id: &str) -> Result<Value, Failure> {
-        self.ask(Method::GET, &format!("/v1/response-obligations/{id}"), None, true).await
-    }
-
-    async fn create(&self, thread: &str, text: &str, message_id: &str, terms: &Value) -> Result<(), Failure> {
-        let known = ThreadId::parse(thread).ok_or_else(|| {
-            Failure::usage(format!("--thread: {thread:?} is no thread id, thread_ and 24 hex digits"))
-        })?;
-        let parts = json!([{ "text": text }]).to_string();
-        let asked = Asked { thread: &known, kind: "post", message_id, role: "ROLE_USER", parts: &parts };
-        let payload = request(asked, &terms.to_string()).map_err(|problem| Failure::usage(problem.sentence))?;
-        let deed = Deed::Create { thread: thread.to_owned(), request: Digest::of(payload.as_bytes()) };
-        let chain: Vec<String> = VerifiedChain::start(&self.key).tokens().map(str::to_owned).collect();
-        let body = json!({
-            "kind": "post", "message_id": message_id, "body": text, "response_obligation": terms,
-            "act": self.sign(&deed), "metadata": { "actorChain": chain },
-        });
-        let path = format!("/v1/conversations/{thread}/actions");
-        operator::print(&self.ask(Method::POST, &path, Some(&body), false).await?)
-    }
-
-    async fn respond(
-        &self,
-        known: &ObligationId,
-        text: &str,
-        result: Option<&str>,
-        failed: bool,
-    ) -> Result<(), Failure> {
-        let id = known.as_str();
-        if let Some(text) = result {
-            strict::check(text).map_err(|error| Failure::usage(format!("--result: no JSON ({error})")))?;
-        }
-        let view = self.view(id).await?;
-        let word = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
-        let (event, digest) = (word("request_event_id"), word("request_digest"));
-        let request =
-            Digest::from_hex(&digest).map_err(|_| Failure::environment("witness: no digest in its answer"))?;
-        let schema_id = view["response_schema_id"].as_str();
-        let outcome = if failed { "failed" } else { "completed" };
-        let payload = response(known, &event, &request, outcome, text, schema_id, result)
-            .map_err(|problem| Failure::usage(problem.sentence))?;
-        let deed = Deed::Respond {
-            obligation: id.to_owned(),
-            event: event.clone(),
-            request,
-            response: Digest::of(payload.as_bytes()),
-        };
-        let mut body = json!({
-            "request_event_id": event, "request_digest": digest, "outcome": outcome, "body": text, "act": self.sign(&deed),
-        });
-        if let Some(schema_id) = schema_id {
-            body["response_schema_id"] = schema_id.into();
-        }
-        if let Some(result) = result {
-            body["structured_response"] = serde_json::from_str(result).unwrap_or_default();
-        }
-        let path = format!("/v1/response-obligations/{id}/respond");
-        operator::print(&self.ask(Method::POST, &path, Some(&body), false).await?)
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -19,6 +20,9 @@ use crate::sse;
 
 /// How many parties are kept in mind before those are let go whom nobody listens for.
 const PARTIES: usize = 1024;
+
+/// How long what follows a change is gathered.
+const GAP: Duration = Duration::from_millis(50);
 
 /// The parties that are listened for.
 #[derive(Debug, Default)]
@@ -67,6 +71,9 @@ async fn wake(State(app): State<App>, knock: Knock) -> Result<Response, Problem>
                 _ = closing.wait_for(|closing| *closing) => return,
                 () = out.gone() => return,
             }
+            // What changes in a burst wakes once.
+            tokio::time::sleep(GAP).await;
+            changed.mark_unchanged();
             // A certificate that ended or was revoked since listens no more.
             let now = app.desk.now();
             if !matches!(app.readers.read(move |reader| reader.viewer(now, key)).await, Ok(still) if still == who) {

@@ -39,7 +39,7 @@ pub(crate) async fn stops(puppet: &Puppet, run: &RunId, question: Value) {
 
 impl Scene {
     /// A run of the head's that its provider has begun.
-    async fn begun(&mut self, id: &str) -> RunId {
+    pub(super) async fn begun(&mut self, id: &str) -> RunId {
         let mut said = self.demand(id, &plain());
         for name in ["response_obligation", "act"] {
             said.as_object_mut().unwrap().remove(name);
@@ -53,7 +53,7 @@ impl Scene {
         run
     }
 
-    async fn stops(&self, run: &RunId, question: Value) {
+    pub(super) async fn stops(&self, run: &RunId, question: Value) {
         stops(&self.puppet, run, question).await;
     }
 
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     /// What is owed to the question of a run.
-    async fn owed_to(&self, run: &RunId) -> Owed {
+    pub(super) async fn owed_to(&self, run: &RunId) -> Owed {
         let view = self.run(run).await;
         let told = &view["asks"][0]["items"][0]["obligation"];
         let text = |name: &str| told[name].as_str().unwrap_or_else(|| panic!("{view}")).to_owned();
@@ -70,7 +70,13 @@ impl Scene {
         Owed { id: text("obligation_id"), event: text("request_event_id"), request, run: run.to_string() }
     }
 
-    async fn answer(&self, run: &RunId, key: &SigningKey, answer: Value, certificate: Option<Value>) -> (u16, Value) {
+    pub(super) async fn answer(
+        &self,
+        run: &RunId,
+        key: &SigningKey,
+        answer: Value,
+        certificate: Option<Value>,
+    ) -> (u16, Value) {
         // Always a text; what is JSON is taken as that.
         let answer = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         let mut body = json!({ "answer": answer, "resolution": resolve(key, run.as_str(), self.now()) });

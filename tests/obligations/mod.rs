@@ -9,6 +9,7 @@ mod hostile;
 mod onward;
 mod owned;
 mod races;
+mod resolved;
 mod revoked;
 mod wake;
 

@@ -176,8 +176,11 @@ pub(super) async fn answer(
     let digest = Digest::of(payload.as_bytes());
     let (deed, certificate) = proved(&app, knock, body, deed)?;
     let checked = match body.get("structured_response") {
-        None => None,
-        Some(instance) => check(&app, &id, instance.to_owned()).await?,
+        // Nor does a stranger make us apply a schema: the desk tells it what it tells strangers.
+        Some(instance) if is_party(&app, &id, &deed, certificate.as_ref()).await => {
+            check(&app, &id, instance.to_owned()).await?
+        }
+        _ => None,
     };
     let typed = Typed {
         act: Act { id, deed, certificate },
@@ -218,6 +221,20 @@ pub fn response(
         NoBytes::NotJson => malformed("structured_response: no JSON"),
         NoBytes::Inexact => malformed(format!("structured_response: {Inexact}")),
     })
+}
+
+/// The signer is one of the two, as itself or by the certificate beside the act.
+async fn is_party(app: &App, id: &ObligationId, deed: &SignedDeed, certificate: Option<&Consented>) -> bool {
+    let (id, signer, now) = (id.clone(), deed.signer(), app.desk.now());
+    let shown = certificate.map(|consented| (consented.certificate.delegate(), consented.certificate.authority()));
+    let party = app.readers.read(move |reader| {
+        let party = match shown {
+            Some((delegate, authority)) if delegate == signer => authority,
+            _ => reader.viewer(now, signer)?,
+        };
+        reader.obligation(&id, party)
+    });
+    party.await.is_ok()
 }
 
 /// The structured part against the stored schema, off the desk and off the async threads.

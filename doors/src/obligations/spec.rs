@@ -59,12 +59,12 @@ pub async fn read(extension: &str, asked: Asked<'_>, stated: Stated<'_>) -> Resu
     if asked.message_id.is_empty() || asked.message_id.len() > ID {
         return Err(malformed(format!("messageId: 1 to {ID} bytes, shorten it")));
     }
-    let terms = Terms::read(spec, asked.message_id, stated).await?;
+    let message_id = asked.message_id.to_owned();
     let payload = request(asked, spec)?;
     let deed = Deed::Create { thread: asked.thread.as_str().to_owned(), request: Digest::of(payload.as_bytes()) };
+    // Before a stranger's schema is looked at: nobody makes us compile what nobody signed.
     let deed = SignedDeed::verify(&proof, deed)?;
-    let Terms { responsible, deadline_at, schema, auto_expire } = terms;
-    let message_id = asked.message_id.to_owned();
+    let Terms { responsible, deadline_at, schema, auto_expire } = Terms::read(spec, &message_id, stated).await?;
     Ok(Owing { deed, message_id, idempotency_key, payload, responsible, deadline_at, schema, auto_expire })
 }
 

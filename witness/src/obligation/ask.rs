@@ -105,7 +105,7 @@ impl Witness {
         for row in self.store.owed_to_ask(&run.id, ordinal)? {
             let Some(item) = answer_to(&row, items) else { continue };
             self.entitled_to(Entitlement::Respond, &[by.signer, by.authority], &row.thread)?;
-            let detail = match (by.authority == row.responsible, item.abandoned) {
+            let detail = match (by.authority == row.responsible_now, item.abandoned) {
                 (false, _) => "answered_by_requester",
                 (true, true) => "abandoned",
                 (true, false) => "answered",
@@ -118,7 +118,7 @@ impl Witness {
                 detail,
                 effective_at: now.as_secs(),
             };
-            if by.authority != row.responsible {
+            if by.authority != row.responsible_now {
                 let to = super::deeds::allowed(&row, Event::Withdrawn)?;
                 self.move_to(now, row, to, &mover, &Moved { reason: detail, ..Moved::default() })?;
                 continue;

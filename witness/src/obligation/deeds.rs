@@ -134,7 +134,7 @@ impl Witness {
     ) -> Result<(ObligationRow, StandingDeed), No> {
         let acting = self.acting_for(now, Some(deed.signer()), certificate, None)?;
         let row = self.store.obligation(id)?.ok_or_else(unavailable)?;
-        let set = AuthoritySet::of([row.requester, row.responsible]);
+        let set = AuthoritySet::of([row.requester_now, row.responsible_now]);
         let standing = deed.stand(&set, acting.as_ref()).ok_or_else(unavailable)?;
         Ok((row, standing))
     }
@@ -154,14 +154,14 @@ impl Witness {
 
     fn is_by(&self, row: &ObligationRow, right: &AuthorizedDeed, by: Party) -> Result<(), No> {
         match by {
-            Party::Requester if right.authority() == row.requester => Ok(()),
+            Party::Requester if right.authority() == row.requester_now => Ok(()),
             Party::Requester => Err(Refusal::new(
                 Code::ExactRequesterRequired,
-                format!("{}: only {} may, who asked", right.deed().name(), row.requester.fingerprint()),
+                format!("{}: only {} may, who asked", right.deed().name(), row.requester_now.fingerprint()),
             )
             .into()),
             Party::Responsible if right.signer() == row.responsible => Ok(()),
-            Party::Responsible if row.ask.is_some() && right.authority() == row.responsible => Ok(()),
+            Party::Responsible if row.ask.is_some() && right.authority() == row.responsible_now => Ok(()),
             Party::Responsible => Err(Refusal::new(
                 Code::ExactResponsibleRequired,
                 format!("{}: only {} may, with its own key", right.deed().name(), row.responsible.fingerprint()),
@@ -202,7 +202,7 @@ impl Witness {
             )
             .into());
         }
-        self.wake([row.requester, row.responsible]);
+        self.wake([row.requester_now, row.responsible_now]);
         let closed_at = to.is_terminal().then(|| now.as_secs());
         Ok(ObligationRow {
             state: to,

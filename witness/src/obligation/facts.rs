@@ -10,7 +10,7 @@ use super::{DeliveryFact, ObligationId, ObligationRow};
 use crate::Witness;
 use crate::ids::{EventId, RunId};
 use crate::model::{Consented, Effect};
-use crate::refusal::{Code, No, Refusal};
+use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::obligations::Moved;
 
 /// How many obligations one look at the clock expires.
@@ -52,7 +52,8 @@ impl Witness {
         now: Moment,
     ) -> Result<(), No> {
         self.store.deliver(event, recipient, fact, evidence, now)?;
-        self.wake([recipient]);
+        let party = self.store.resolve(recipient)?;
+        self.wake([party]);
         Ok(())
     }
 
@@ -90,13 +91,33 @@ impl Witness {
     /// asks: the obligation does not move. The same word again changes nothing.
     ///
     /// # Errors
-    /// Certificate, `obligation-unavailable`, fresh, `envelope-digest-mismatch`.
+    /// Certificate, `obligation-unavailable`, fresh, `exact-responsible-required`,
+    /// `envelope-digest-mismatch`.
     pub fn acknowledge(&mut self, now: Moment, ack: MailboxAck) -> Result<(), No> {
         let acting = self.acting_for(now, Some(ack.deed.signer()), ack.certificate.as_ref(), None)?;
         let event = self.store.event(&ack.event)?.ok_or_else(unavailable)?;
-        let recipients: Vec<PublicKey> = self.store.facts(&event.id)?.into_iter().map(|fact| fact.recipient).collect();
-        let standing = ack.deed.stand(&AuthoritySet::of(recipients), acting.as_ref()).ok_or_else(unavailable)?;
+        let row = self.store.obligation_of_message(&event.id)?.ok_or(Fault::Corrupt("event.obligation"))?;
+        // Each message has one recipient: whoever of the two did not write it.
+        let answers = row.event != event.id;
+        let (recipient, party) = match answers {
+            true => (row.requester, row.requester_now),
+            false => (row.responsible, row.responsible_now),
+        };
+        let standing = ack.deed.stand(&AuthoritySet::of([party]), acting.as_ref()).ok_or_else(unavailable)?;
+        let (authority, signed) = (standing.authority(), standing.signed());
+        if self.store.spent_on_obligation(authority, signed.signer(), signed.digest())?.is_some() {
+            return Ok(());
+        }
         let right = standing.fresh(now)?;
+        // What was sent to a provider is stored by that key, and by no session of it.
+        let to_provider = answers == row.ask.is_some();
+        if to_provider && right.signer() != recipient {
+            return Err(Refusal::new(
+                Code::ExactResponsibleRequired,
+                format!("ack: only {} may, with its own key", recipient.fingerprint()),
+            )
+            .into());
+        }
         let envelope = event.envelope();
         if !matches!(right.deed(), Deed::MailboxAck { envelope: signed, .. } if *signed == envelope) {
             return Err(Refusal::new(
@@ -105,8 +126,8 @@ impl Witness {
             )
             .into());
         }
-        self.deliver(&event.id, right.authority(), DeliveryFact::Committed, &right.digest().to_hex(), now)?;
-        Ok(())
+        self.deliver(&event.id, recipient, DeliveryFact::Committed, &right.digest().to_hex(), now)?;
+        self.spend_deed(now, &right, &row)
     }
 
     /// A recipient's own signed read returned these messages. That it read them is no word on
@@ -116,8 +137,8 @@ impl Witness {
     /// Only faults.
     pub fn polled(&mut self, now: Moment, party: PublicKey, events: &[EventId]) -> Result<(), No> {
         for event in events {
-            if self.store.delivery_rank(event, party)?.is_some() {
-                self.deliver(event, party, DeliveryFact::Read, "returned to a signed read", now)?;
+            for (recipient, _) in self.store.deliveries_to(event, party)? {
+                self.deliver(event, recipient, DeliveryFact::Read, "returned to a signed read", now)?;
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::ids::{EventId, RunId, ThreadId};
 use crate::read::Reader;
 use crate::refusal::{Fault, No};
 use crate::store::events::EventRow;
-use crate::store::obligations::{obligation, obligation_where};
+use crate::store::obligations::{keys_of_party, obligation, obligation_where};
 use crate::store::{Key, Store, number, secs};
 
 /// Which side of an obligation.
@@ -110,7 +110,7 @@ impl Reader {
     /// `obligation-unavailable`, for a stranger and for what is not there alike.
     pub fn obligation(&self, id: &ObligationId, party: PublicKey) -> Result<ObligationView, No> {
         let row = self.store.obligation(id)?.ok_or_else(unavailable)?;
-        if party != row.requester && party != row.responsible {
+        if party != row.requester_now && party != row.responsible_now {
             return Err(unavailable());
         }
         self.whole(row)
@@ -123,7 +123,7 @@ impl Reader {
     /// `obligation-unavailable`, for a stranger and for what is not there alike.
     pub fn ack(&self, event: &EventId, party: PublicKey) -> Result<Option<AckView>, No> {
         let row = self.store.obligation_of_event(event)?.ok_or_else(unavailable)?;
-        if party != row.requester && party != row.responsible {
+        if party != row.requester_now && party != row.responsible_now {
             return Err(unavailable());
         }
         Ok(self.store.ack_of(&row.id)?)
@@ -168,8 +168,12 @@ impl Reader {
         let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
         // obligations of a party, a page
         let rows = self.store.all(
-            obligation_where!(
-                "WHERE ((:asks AND o.requester = :party) OR (:owes AND o.responsible = :party))
+            concat!(
+                obligation_where!("WHERE ((:asks AND o.requester IN "),
+                keys_of_party!(),
+                ") OR (:owes AND o.responsible IN ",
+                keys_of_party!(),
+                "))
                    AND (:states = '[]' OR o.state IN (SELECT value FROM json_each(:states)))
                    AND (o.created_at, o.id) > (:at, :id)
                  ORDER BY o.created_at, o.id LIMIT :limit"
@@ -191,7 +195,8 @@ impl Reader {
     pub fn unread(&self, party: PublicKey, events: &[EventId]) -> Result<Vec<EventId>, No> {
         let mut unread = Vec::new();
         for event in events {
-            if self.store.delivery_rank(event, party)?.is_some_and(|rank| rank < DeliveryFact::Read as u64) {
+            let ranks = self.store.deliveries_to(event, party)?;
+            if ranks.iter().any(|(_, rank)| *rank < DeliveryFact::Read as u64) {
                 unread.push(event.clone());
             }
         }
@@ -256,19 +261,23 @@ impl Store {
     fn inbox(&self, now: Moment, party: PublicKey) -> Result<Inbox, Fault> {
         // inbox
         self.one(
-            "SELECT
-               (SELECT count(*) FROM delivery AS d WHERE d.recipient = :party AND d.rank < 4 AND NOT EXISTS
-                 (SELECT 1 FROM obligation AS o WHERE o.event = d.event AND o.responsible = :party)) AS unread,
-               (SELECT count(*) FROM obligation WHERE responsible = :party AND state IN
+            concat!(
+                "WITH party (key) AS ",
+                keys_of_party!(),
+                " SELECT
+               (SELECT count(*) FROM delivery AS d WHERE d.recipient IN party AND d.rank < 4 AND NOT EXISTS
+                 (SELECT 1 FROM obligation AS o WHERE o.event = d.event AND o.responsible IN party)) AS unread,
+               (SELECT count(*) FROM obligation WHERE responsible IN party AND state IN
                  ('created', 'recipient_committed', 'acknowledged', 'in_progress', 'blocked')) AS action,
-               (SELECT count(*) FROM obligation WHERE requester = :party AND state IN
+               (SELECT count(*) FROM obligation WHERE requester IN party AND state IN
                  ('created', 'recipient_committed', 'acknowledged', 'in_progress', 'blocked')) AS peer,
-               (SELECT count(*) FROM obligation WHERE responsible = :party AND state = 'pending_human')
-                 + (SELECT count(*) FROM obligation WHERE requester = :party AND state = 'pending_human') AS human,
-               (SELECT count(*) FROM obligation WHERE responsible = :party AND closed_at IS NULL AND deadline_at <= :now)
-                 + (SELECT count(*) FROM obligation WHERE requester = :party AND closed_at IS NULL AND deadline_at <= :now)
+               (SELECT count(*) FROM obligation WHERE responsible IN party AND state = 'pending_human')
+                 + (SELECT count(*) FROM obligation WHERE requester IN party AND state = 'pending_human') AS human,
+               (SELECT count(*) FROM obligation WHERE responsible IN party AND closed_at IS NULL AND deadline_at <= :now)
+                 + (SELECT count(*) FROM obligation WHERE requester IN party AND closed_at IS NULL AND deadline_at <= :now)
                  AS overdue,
-               (SELECT count(*) FROM obligation WHERE requester = :party AND state = 'failed') AS failed",
+               (SELECT count(*) FROM obligation WHERE requester IN party AND state = 'failed') AS failed"
+            ),
             named_params! {":party": Key(party), ":now": secs(now)},
             |row| {
                 Ok(Inbox {

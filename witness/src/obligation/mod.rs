@@ -233,6 +233,10 @@ pub(crate) struct ObligationRow {
     pub(crate) requester: PublicKey,
     pub(crate) author: PublicKey,
     pub(crate) responsible: PublicKey,
+    /// The two as they resolve through the record now: a key that was bound as it is may act
+    /// for somebody since, whose these rights are then.
+    pub(crate) requester_now: PublicKey,
+    pub(crate) responsible_now: PublicKey,
     pub(crate) dispatch: Option<Digest>,
     pub(crate) schema_id: Option<String>,
     pub(crate) schema: Option<Digest>,

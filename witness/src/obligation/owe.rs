@@ -117,6 +117,25 @@ impl Witness {
         let head = head.ok_or_else(unbound)?;
         let author = who.presenter.ok_or_else(unbound)?;
         let requester = self.store.resolve(head)?;
+        // A member, but on the other side: what it put in the head's name, the head never asked.
+        let segment = who.head.map(|own| self.store.resolve(own)).transpose()?;
+        if segment != Some(requester) {
+            return Err(Refusal::new(
+                Code::RequesterNotAuthor,
+                format!(
+                    "obligation: only {} and whom it handed on to demand here, a provider asks by a pause",
+                    requester.fingerprint()
+                ),
+            )
+            .into());
+        }
+        if self.store.resolve(author)? == self.store.resolve(provider)? {
+            return Err(Refusal::new(
+                Code::SelfObligation,
+                "responsible: it would owe the answer to what it asks itself, nobody owes itself an answer",
+            )
+            .into());
+        }
         self.settled(now, &thread.id, Sides { author, requester, responsible: provider, alias: provider }, owing)
     }
 
@@ -198,6 +217,8 @@ impl Witness {
             requester,
             author,
             responsible,
+            requester_now: self.store.resolve(requester)?,
+            responsible_now: self.store.resolve(responsible)?,
             dispatch,
             schema_id: owing.schema.map(|demanded| demanded.id),
             schema,
@@ -228,7 +249,7 @@ impl Witness {
             prev: Digest::ZERO,
         })?;
         self.spend_deed(now, &right, &row)?;
-        self.wake([row.requester, row.responsible]);
+        self.wake([row.requester_now, row.responsible_now]);
         Ok(owed(&row))
     }
 

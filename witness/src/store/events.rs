@@ -4,6 +4,7 @@ use rusqlite::{Row, named_params};
 use wikala_certs::Moment;
 use wikala_chain::{Digest, PublicKey};
 
+use super::obligations::keys_of_party;
 use super::{Key, Sha, Store, key, number, secs, sha};
 use crate::ids::{EventId, RunId, ThreadId};
 use crate::obligation::DeliveryFact;
@@ -203,6 +204,16 @@ impl Store {
                     at: number(row, "at")?,
                 })
             },
+        )
+    }
+
+    /// The deliveries of a message to a party, by whichever of its keys: recipient and rank.
+    pub(crate) fn deliveries_to(&self, event: &EventId, party: PublicKey) -> Result<Vec<(PublicKey, u64)>, Fault> {
+        // deliveries to a party
+        self.all(
+            concat!("SELECT recipient, rank FROM delivery WHERE event = :event AND recipient IN ", keys_of_party!()),
+            named_params! {":event": event, ":party": Key(party)},
+            |row| Ok((row.get::<_, Key>("recipient")?.0, number(row, "rank")?)),
         )
     }
 

@@ -23,6 +23,8 @@ pub(crate) fn obligation(row: &Row<'_>) -> rusqlite::Result<ObligationRow> {
         requester: needed("requester")?,
         author: needed("author")?,
         responsible: needed("responsible")?,
+        requester_now: needed("requester_now")?,
+        responsible_now: needed("responsible_now")?,
         dispatch: sha(row, "dispatch")?,
         schema_id: row.get("schema_id")?,
         schema: sha(row, "schema")?,
@@ -41,10 +43,24 @@ pub(crate) fn obligation(row: &Row<'_>) -> rusqlite::Result<ObligationRow> {
 
 macro_rules! obligation_where {
     ($tail:literal) => {
-        concat!("SELECT o.*, e.message_id FROM obligation AS o JOIN event AS e ON e.id = o.event ", $tail)
+        concat!(
+            "SELECT o.*, e.message_id,
+               coalesce((SELECT g.authority FROM delegate AS g WHERE g.delegate = o.requester), o.requester) AS requester_now,
+               coalesce((SELECT g.authority FROM delegate AS g WHERE g.delegate = o.responsible), o.responsible) AS responsible_now
+             FROM obligation AS o JOIN event AS e ON e.id = o.event ",
+            $tail
+        )
     };
 }
 pub(crate) use obligation_where;
+
+/// The keys whose rights a party has: its own, and those that are recorded to act for it.
+macro_rules! keys_of_party {
+    () => {
+        "(SELECT :party UNION ALL SELECT delegate FROM delegate WHERE authority = :party)"
+    };
+}
+pub(crate) use keys_of_party;
 
 /// What a move changes beside state and revision.
 #[derive(Debug, Default)]
@@ -63,6 +79,16 @@ impl Store {
     pub(crate) fn obligation_of_event(&self, event: &EventId) -> Result<Option<ObligationRow>, Fault> {
         // obligation of an event: it has one responsible party
         self.find(obligation_where!("WHERE o.event = :event"), named_params! {":event": event}, obligation)
+    }
+
+    /// The obligation that a message demanded or answered.
+    pub(crate) fn obligation_of_message(&self, event: &EventId) -> Result<Option<ObligationRow>, Fault> {
+        // obligation of a message
+        self.find(
+            obligation_where!("WHERE o.event = :event OR o.response_event = :event"),
+            named_params! {":event": event},
+            obligation,
+        )
     }
 
     /// The open obligations that the run of a request is to answer.
@@ -261,11 +287,12 @@ impl Store {
     ) -> Result<Vec<ObligationRow>, Fault> {
         // overdue obligations of a requester
         self.all(
-            obligation_where!(
-                "WHERE o.requester = :requester AND o.closed_at IS NULL AND o.deadline_at <= :now
-                 ORDER BY o.created_at, o.id LIMIT :limit"
+            concat!(
+                obligation_where!("WHERE o.requester IN "),
+                keys_of_party!(),
+                " AND o.closed_at IS NULL AND o.deadline_at <= :now ORDER BY o.created_at, o.id LIMIT :limit"
             ),
-            named_params! {":requester": Key(requester), ":now": secs(now), ":limit": limit as i64},
+            named_params! {":party": Key(requester), ":now": secs(now), ":limit": limit as i64},
             obligation,
         )
     }
@@ -287,10 +314,13 @@ impl Store {
     pub(crate) fn committed_of(&self, party: PublicKey, limit: u64) -> Result<Vec<ObligationRow>, Fault> {
         // created obligations that are committed
         self.all(
-            obligation_where!(
-                "JOIN delivery AS d ON d.event = o.event AND d.recipient = o.responsible
-                 WHERE o.state = 'created' AND (o.requester = :party OR o.responsible = :party) AND d.rank >= 3
-                 ORDER BY o.created_at, o.id LIMIT :limit"
+            concat!(
+                obligation_where!("JOIN delivery AS d ON d.event = o.event AND d.recipient = o.responsible "),
+                "WHERE o.state = 'created' AND (o.requester IN ",
+                keys_of_party!(),
+                " OR o.responsible IN ",
+                keys_of_party!(),
+                ") AND d.rank >= 3 ORDER BY o.created_at, o.id LIMIT :limit"
             ),
             named_params! {":party": Key(party), ":limit": limit as i64},
             obligation,

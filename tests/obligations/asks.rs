@@ -288,3 +288,49 @@ async fn a_question_of_a_run_that_owes_is_owed_beside_it() {
     let inbox = scene.inbox(&provider()).await;
     assert_eq!((&inbox["action_required"], &inbox["awaiting_peer"]), (&json!(1), &json!(0)));
 }
+
+/// The schema that was stored with the demand holds, whatever the question says of itself.
+#[tokio::test]
+async fn an_answer_fits_the_schema_that_was_demanded() {
+    let mut scene = Scene::open().await;
+    let run = scene.begun("m1").await;
+    let spec = agui::with(plain(), json!({ "response_schema_id": "s", "response_schema": { "type": "integer" } }));
+    scene.stops(&run, demanding(&scene.thread, question("q"), &spec, &provider(), scene.now())).await;
+    let owed = scene.owed_to(&run).await;
+    assert_eq!(code(&scene.answer(&run, &head(), json!("many"), None).await), "422 answer-schema");
+    assert_eq!(scene.stands(&owed.id).await, ("created".into(), 1));
+    assert_eq!(scene.answer(&run, &head(), json!(4), None).await.0, 200);
+    assert_eq!(scene.stands(&owed.id).await, ("completed".into(), 2));
+}
+
+/// A key of one's own names one message; another question by that key is none.
+#[tokio::test]
+async fn a_key_that_named_another_question_names_no_second_one() {
+    let mut scene = Scene::open().await;
+    for (n, id) in ["one", "two"].into_iter().enumerate() {
+        let run = scene.begun(&format!("m-{id}")).await;
+        let mut asked = demanding(&scene.thread, question(id), &plain(), &provider(), scene.now());
+        asked["metadata"][EXTENSION]["idempotency_key"] = "same".into();
+        scene.stops(&run, asked).await;
+        assert_eq!(scene.rows("obligation"), 1, "{id}");
+        assert_eq!(scene.run(&run).await["asks"][0]["items"][0]["obligation"].is_null(), n == 1);
+        assert_eq!(scene.answer(&run, &head(), json!("yes"), None).await.0, 200);
+        scene.puppet.take().await;
+        scene.puppet.begins(&run).await;
+        scene.puppet.ends(&run).await;
+    }
+}
+
+/// Who came later with a chain did not bind the thread, and owes nothing in it.
+#[tokio::test]
+async fn a_thread_that_was_born_without_a_head_has_nobody_who_owes() {
+    let mut scene = Scene::open().await;
+    let said = json!({ "kind": "post", "message_id": "m0", "body": "hello" });
+    assert_eq!(scene.ask(&said).await.0, 202);
+    let run = scene.puppet.take().await.run;
+    scene.puppet.begins(&run).await;
+    scene.puppet.ends(&run).await;
+    let run = scene.begun("m1").await;
+    scene.stops(&run, demanding(&scene.thread, question("q"), &plain(), &provider(), scene.now())).await;
+    assert_eq!(scene.rows("obligation"), 0);
+}

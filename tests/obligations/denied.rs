@@ -38,6 +38,9 @@ async fn what_the_operator_denies_is_refused_and_nothing_moves() {
     assert_eq!(code(&scene.cancel(&head(), &owed.id, 1).await), "403 entitlement-denied");
     assert_eq!(scene.stands(&owed.id).await, ("created".into(), 1));
     // Another key, another thread, another right: untouched.
+    let elsewhere = scene.new_thread().await;
+    deny(format!("deny obligation.update * {elsewhere}")).await;
+    assert_eq!(code(&scene.accept(&provider(), &owed.id, 7).await), "409 revision-conflict");
     deny(format!("deny obligation.cancel {p}")).await;
     assert_eq!(scene.accept(&provider(), &owed.id, 1).await.0, 200);
     assert_eq!(scene.cancel(&head(), &owed.id, 2).await.0, 200);

@@ -11,6 +11,7 @@ mod owned;
 mod races;
 mod resolved;
 mod revoked;
+mod strict;
 mod wake;
 
 use axum::http::Method;

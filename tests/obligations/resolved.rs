@@ -7,7 +7,7 @@ use wikala_certs::{Deed, Moment, Revoked, SignedCertificate};
 use wikala_chain::{Digest, SigningKey, VerifiedChain};
 
 use super::asks::demanding;
-use super::{Scene, code, plain, session};
+use super::{Scene, code, plain, route, session};
 use crate::a2a::{certificate, head, provider, value};
 
 /// The authority that the head turns out to act for.
@@ -75,6 +75,21 @@ async fn a_question_to_a_key_is_answered_by_whom_it_acts_for() {
     assert_eq!(told.0, 200, "{told:?}");
     let view = scene.get(&format!("/v1/response-obligations/{}", owed.id), &above()).await.1;
     assert_eq!((&view["state"], &view["reason"]), (&json!("completed"), &json!("answered")), "{view}");
+}
+
+/// What was dispatched to a key is that key's to answer, and no session's of it.
+#[tokio::test]
+async fn a_session_of_a_provider_owns_nothing_for_it() {
+    let scene = Scene::open().await;
+    let owed = scene.owed("m1", plain()).await;
+    let given = certificate(&provider(), &session(), scene.now() + 600, true);
+    let deed = Deed::Accept { obligation: owed.id.clone(), revision: 1 };
+    let body = json!({ "revision": 1, "act": scene.prove(&session(), &deed), "certificate": given });
+    assert_eq!(code(&scene.post(&route(&owed.id, "accept"), &body).await), "403 exact-responsible-required");
+    let mut response = scene.response(&session(), &owed, &json!({}));
+    response["certificate"] = given;
+    assert_eq!(code(&scene.post(&route(&owed.id, "respond"), &response).await), "403 exact-responsible-required");
+    assert_eq!(scene.stands(&owed.id).await, ("created".to_owned(), 1));
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ pub(super) struct Entered {
     /// The same act with the same answer came before.
     pub(super) replayed: bool,
     pub(super) show: Show,
+    /// What it demands was demanded before, by the same request.
+    pub(super) duplicate: bool,
     at_once: bool,
     /// The agent behind this address speaks A2A itself.
     pub(super) speaks_a2a: bool,
@@ -44,11 +46,12 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
 
 async fn settle(call: &Call, entered: &Entered) -> Result<String, Refused> {
     let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    story.duplicate = entered.duplicate;
     // A replayed act is told how the task stands now, not made to wait for it again.
     let now_is_enough = entered.at_once || entered.replayed;
     if now_is_enough {
         let (draft, sheet) = read(&call.app, &entered.run, Some(call.agent.provider)).await?;
-        return Ok(whole(&draft, &sheet, entered.show));
+        return Ok(whole(&draft, &sheet.of(entered.duplicate), entered.show));
     }
     loop {
         let Some(told) = story.next().await? else { return Err(closing().into()) };
@@ -105,6 +108,7 @@ async fn hand_in(call: &Call, agent: &AgentView, params: &Fields, message: Messa
                 thread,
                 after: answered.after,
                 replayed: answered.replayed,
+                duplicate: false,
                 show,
                 at_once,
                 speaks_a2a: false,
@@ -117,6 +121,7 @@ async fn hand_in(call: &Call, agent: &AgentView, params: &Fields, message: Messa
                 thread: opened.thread,
                 after: 0,
                 replayed: false,
+                duplicate: opened.owed.is_some_and(|owed| owed.duplicate),
                 show,
                 at_once,
                 speaks_a2a: false,
@@ -238,6 +243,8 @@ pub(super) struct Story {
     run: RunId,
     viewer: Option<PublicKey>,
     tail: Tail,
+    /// What it demands was demanded before.
+    pub(super) duplicate: bool,
 }
 
 impl Story {
@@ -251,7 +258,7 @@ impl Story {
     /// Follows a run as its viewer may read it.
     pub(super) fn seen_by(app: &App, run: RunId, draft: Draft, viewer: Option<PublicKey>) -> Result<Story, Refused> {
         let tail = Tail::of(app, run.clone(), draft.seq).ok_or_else(closing)?;
-        Ok(Story { draft, app: app.clone(), run, viewer, tail })
+        Ok(Story { draft, app: app.clone(), run, viewer, tail, duplicate: false })
     }
 
     /// Hears the next entry; `None` when the house closes.
@@ -262,13 +269,10 @@ impl Story {
 
     /// What is read beside the entries heard so far.
     pub(super) async fn sheet(&self) -> Result<Sheet, Refused> {
-        let (run, viewer) = (self.run.clone(), self.viewer);
-        Ok(self
-            .app
-            .readers
-            .read(move |reader| {
-                Ok::<_, No>(Sheet { legs: reader.legs(&run, viewer)?, view: reader.run(&run, viewer)? })
-            })
-            .await?)
+        let (run, viewer, duplicate) = (self.run.clone(), self.viewer, self.duplicate);
+        let sheet = self.app.readers.read(move |reader| {
+            Ok::<_, No>(Sheet { legs: reader.legs(&run, viewer)?, view: reader.run(&run, viewer)? })
+        });
+        Ok(sheet.await?.of(duplicate))
     }
 }

@@ -23,6 +23,7 @@ pub(super) async fn send(call: &Call) -> Result<Said, Refused> {
     let place = call.app.limits.streams.take(call.knock.peer)?;
     let entered = enter(call).await?;
     let mut story = Story::of(&call.app, entered.run.clone(), Draft::new(), call.agent.provider)?;
+    story.duplicate = entered.duplicate;
     // Errors before the first event are plain answers, so it is heard before the stream begins.
     let mut settled = false;
     let wanted = entered.after;

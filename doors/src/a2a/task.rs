@@ -22,6 +22,16 @@ pub(super) struct Sheet {
     pub(super) legs: Vec<Leg>,
 }
 
+impl Sheet {
+    /// Told to whom a request came from again: what it demands is no second one.
+    pub(super) fn of(mut self, duplicate: bool) -> Sheet {
+        if let Some(owed) = self.view.owed.as_mut() {
+            owed.duplicate |= duplicate;
+        }
+        self
+    }
+}
+
 /// How much of a task is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Show {

@@ -97,7 +97,12 @@ async fn run(
             extensions: Vec::new(),
         };
         let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
-        return stream::begin(&app, Audience { run: done.run, after: done.after, joins: None, names }, place).await;
+        return stream::begin(
+            &app,
+            Audience { run: done.run, after: done.after, joins: None, duplicate: false, names },
+            place,
+        )
+        .await;
     }
     if anonymous {
         knock.anonymous_run(&app)?;
@@ -123,7 +128,8 @@ async fn run(
         actions::read_back(&app, owed).await?;
     }
     let joins = opened.joined.then(|| text.to_owned());
-    stream::begin(&app, Audience { run: opened.run, after: 0, joins, names }, place).await
+    let duplicate = opened.owed.is_some_and(|owed| owed.duplicate);
+    stream::begin(&app, Audience { run: opened.run, after: 0, joins, duplicate, names }, place).await
 }
 
 /// The answer an input demands, in `forwardedProps`: of its newest message.

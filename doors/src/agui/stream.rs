@@ -22,6 +22,8 @@ pub(super) struct Audience {
     pub(super) after: u64,
     /// It joins a run that may have paused and gone on since, with this input.
     pub(super) joins: Option<String>,
+    /// What it demands was demanded before.
+    pub(super) duplicate: bool,
     pub(super) names: Names,
 }
 
@@ -30,9 +32,12 @@ pub(super) struct Audience {
 /// # Errors
 /// `shutting-down`; the record cannot be read.
 pub(super) async fn begin(app: &App, audience: Audience, place: Place) -> Result<Response, Problem> {
-    let Audience { run, after, joins, names } = audience;
+    let Audience { run, after, joins, duplicate, names } = audience;
     let known = run.clone();
-    let view = app.readers.read(move |reader| reader.run_for_operator(&known)).await?;
+    let mut view = app.readers.read(move |reader| reader.run_for_operator(&known)).await?;
+    if let Some(owed) = view.owed.as_mut() {
+        owed.duplicate |= duplicate;
+    }
     let Some(mut tail) = Tail::of(app, run.clone(), after) else {
         return Err(Problem::door(Door::ShuttingDown, "house: closing, the run goes on, join it again in a moment"));
     };

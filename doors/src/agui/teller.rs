@@ -178,7 +178,13 @@ impl Teller {
         if status != "cancelled" {
             let reason = reason.unwrap_or("failed");
             let code = if by_provider { "wikala.failed" } else { code(reason) };
-            return vec![error(reason, code).into()];
+            let mut events = Vec::new();
+            if !self.started && self.owed.is_some() && self.a2a.starts() {
+                // An answer is owed all the same: its id stands in what begins a run.
+                events.push(self.edited("{\"type\":\"RUN_STARTED\",\"threadId\":\"\",\"runId\":\"\"}", &[]));
+            }
+            events.push(error(reason, code).into());
+            return events;
         }
         // Older clients reject the outcome as malformed, and every client a RUN_FINISHED
         // over a message that is still open. We do not end a guest's message for it.

@@ -24,17 +24,23 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/v1/conversations/{thread}/actions", post(action))
 }
 
-/// The members of every message.
-const MESSAGE: [&str; 6] = ["kind", "message_id", "response_obligation", "act", "idempotency_key", "metadata"];
+/// The members of every message, and of one that may demand an answer.
+const MESSAGE: [&str; 3] = ["kind", "message_id", "metadata"];
+const DEMAND: [&str; 3] = ["response_obligation", "act", "idempotency_key"];
+/// The longest text of a message, bytes.
+const BODY: usize = 64 * 1024;
 
 async fn action(State(app): State<App>, Route(id): Route<String>, knock: Knock) -> Result<Response, Problem> {
     let thread = thread_id(&id)?;
     let text = knock.json()?;
     let kind = RawObject::parse(text)?.get("kind").and_then(|raw| strict::string(raw.get()));
+    let demands = RawObject::parse(text)?.get("response_obligation").is_some_and(|raw| raw.get() != "null");
     let own: &[&str] = match kind.as_deref() {
         Some("post" | "reply") => &["body"],
         Some("structured_request") => &["request_type", "arguments"],
         Some("obligation_response") => &[
+            "act",
+            "idempotency_key",
             "obligation_id",
             "request_event_id",
             "request_digest",
@@ -46,8 +52,17 @@ async fn action(State(app): State<App>, Route(id): Route<String>, knock: Knock) 
         ],
         _ => return Err(malformed("kind: post, structured_request, reply or obligation_response")),
     };
-    closed(text, "action", &[&MESSAGE[..], own].concat())?;
-    let body = Body::read(&knock, &[&MESSAGE[..], own].concat())?;
+    // Each kind takes what is its own: what would be passed over in silence is refused.
+    let more: &[&str] = match kind.as_deref() {
+        Some("obligation_response") => &["kind"],
+        Some("reply") => &MESSAGE,
+        // Without a demand there is nothing that an act or a key could be about.
+        _ if !demands => &[&MESSAGE[..], &DEMAND[..1]].concat(),
+        _ => &[MESSAGE, DEMAND].concat(),
+    };
+    let known = [more, own].concat();
+    closed(text, "action", &known)?;
+    let body = Body::read(&knock, &known)?;
     if kind.as_deref() == Some("obligation_response") {
         let id = body.text("obligation_id")?.ok_or_else(|| malformed("obligation_id: missing"))?;
         return acts::answer(app, &knock, &body, obligation_id(&id)?, Some(thread)).await;
@@ -64,7 +79,13 @@ async fn say(app: App, knock: Knock, body: Body, thread: ThreadId, kind: &str) -
             let kind = strict::quote(&needed("request_type")?);
             format!("{{\"data\":{{\"request_type\":{kind},\"arguments\":{arguments}}}}}")
         }
-        _ => format!("{{\"text\":{}}}", strict::quote(&needed("body")?)),
+        _ => {
+            let text = needed("body")?;
+            if text.is_empty() || text.len() > BODY {
+                return Err(malformed(format!("body: 1 to {BODY} bytes")));
+            }
+            format!("{{\"text\":{}}}", strict::quote(&text))
+        }
     };
     let parts = format!("[{part}]");
     let agent = {
@@ -72,13 +93,9 @@ async fn say(app: App, knock: Knock, body: Body, thread: ThreadId, kind: &str) -
         app.readers.read(move |reader| reader.agent_of_thread(&thread)).await?
     };
     let mut bag = Bag::read(body.get("metadata"), &app.cache)?;
-    let owing = match (body.get("response_obligation"), kind) {
-        (None, _) => None,
-        (Some(_), "reply") => {
-            let sentence = "action: a reply demands nothing, send a post or a structured_request";
-            return Err(Problem::door(Door::UnknownField, sentence));
-        }
-        (Some(spec), _) => {
+    let owing = match body.get("response_obligation") {
+        None => None,
+        Some(spec) => {
             let key = body.text("idempotency_key")?.unwrap_or_else(|| message_id.clone());
             let extension = format!(
                 "{{\"v\":1,\"obligation\":{spec},\"act\":{},\"idempotency_key\":{}}}",

@@ -192,6 +192,9 @@ pub(super) async fn answer(
         checked,
     };
     let done = app.desk.ask(move |witness, now| witness.respond(now, typed)).await?;
+    if !done.replayed {
+        read_back(&app, &done.id, digest).await;
+    }
     Ok(told(&done))
 }
 
@@ -221,6 +224,25 @@ pub fn response(
         NoBytes::NotJson => malformed("structured_response: no JSON"),
         NoBytes::Inexact => malformed(format!("structured_response: {Inexact}")),
     })
+}
+
+/// After the commit: the response is read by another connection, and only then counts as
+/// delivered to its place. It is on record either way, and its act is spent.
+async fn read_back(app: &App, id: &ObligationId, said: Digest) {
+    let known = id.clone();
+    let read = app.readers.read(move |reader| {
+        let Some(event) = reader.response_event(&known)? else { return Ok(None) };
+        Ok(reader.event_bytes_digest(&event)?.map(|seen| (event, seen)))
+    });
+    let same = match read.await {
+        Ok(Some((event, seen))) if seen == said => {
+            app.desk.ask(move |witness, now| witness.read_back(now, &event, seen)).await
+        }
+        other => other.map(|_| false),
+    };
+    if !matches!(same, Ok(true)) {
+        tracing::error!(obligation = id.as_str(), "a response could not be read back");
+    }
 }
 
 /// The signer is one of the two, as itself or by the certificate beside the act.

@@ -81,8 +81,9 @@ impl Witness {
         if self.store.event_digest(event)? != Some(seen) {
             return Ok(false);
         }
-        if let Some(row) = self.store.obligation_of_event(event)? {
-            self.deliver(event, row.responsible, DeliveryFact::Delivered, &seen.to_hex(), now)?;
+        if let Some(row) = self.store.obligation_of_message(event)? {
+            let recipient = if row.event == *event { row.responsible } else { row.requester };
+            self.deliver(event, recipient, DeliveryFact::Delivered, &seen.to_hex(), now)?;
         }
         Ok(true)
     }

@@ -144,6 +144,14 @@ impl Reader {
         Ok(Some((digest, text)))
     }
 
+    /// The message that answered an obligation.
+    ///
+    /// # Errors
+    /// A fault of the record.
+    pub fn response_event(&self, id: &ObligationId) -> Result<Option<EventId>, No> {
+        Ok(self.store.obligation(id)?.and_then(|row| row.response_event))
+    }
+
     /// The digest of a message's bytes as this connection reads them.
     ///
     /// # Errors

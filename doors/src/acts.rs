@@ -46,6 +46,11 @@ impl Body {
         self.0.get(name).map(RawValue::get).filter(|raw| *raw != "null")
     }
 
+    /// A member's text, null too: it may be what is said.
+    pub(crate) fn said(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(RawValue::get)
+    }
+
     /// A member that is a string.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Problem> {
         self.get(name)
@@ -93,6 +98,7 @@ async fn answer(State(app): State<App>, Route(id): Route<String>, knock: Knock) 
         words: Words { dialect: Dialect::Plain, text: strict::quote(&text).into() },
         extensions: Vec::new(),
     };
+    crate::schemas::of_answer(&app, &answer.run).await;
     let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
     let words = json!({
         "runId": done.run.as_str(), "threadId": done.thread.as_str(), "replayed": done.replayed, "after": done.after,

@@ -12,7 +12,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.sentence.is_empty() {
-                eprintln!("wikala: {failure}");
+                // What a stranger said may be in it, and a terminal obeys what it is shown.
+                eprintln!("wikala: {}", cli::visible(&failure.sentence).replace('\n', "\\u000a"));
             }
             ExitCode::from(failure.code)
         }

@@ -355,11 +355,19 @@ fn items_of(questions: Vec<Question>, calls: Vec<String>) -> Vec<ItemRow> {
     let mut items: Vec<ItemRow> = Vec::new();
     // Sets: how much there is to compare is the provider's choice.
     let (mut known, mut about) = (HashSet::new(), HashSet::new());
+    let mut enforced = 0;
     for question in questions {
         let Some(id) = question.id else { continue };
         about.extend(question.call);
         if known.insert(id.clone()) {
-            let schema = schema::of_question(&question.text).map(|text| schema::word(&text).to_owned());
+            // Beyond a number of them they are relayed, marked and not enforced: one answer
+            // must not make us compile all that a provider cares to ask.
+            let schema = schema::of_question(&question.text).map(|text| {
+                enforced += 1;
+                let word =
+                    if enforced > schema::A_PAUSE { schema::Refused::TooCostly.as_str() } else { schema::word(&text) };
+                word.to_owned()
+            });
             items.push(ItemRow { id, kind: ItemKind::Interrupt, question: question.text, schema });
         }
     }

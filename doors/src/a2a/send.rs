@@ -18,6 +18,7 @@ use crate::fanout::Tail;
 use crate::house::App;
 use crate::obligations::spec::{self, Asked};
 use crate::obligations::{self, actions};
+use crate::schemas;
 
 /// What a message came to: a run, and where its part of the record begins.
 pub(super) struct Entered {
@@ -225,6 +226,7 @@ async fn answer(
         words,
         extensions: call.activates(agent),
     };
+    schemas::of_answer(&call.app, &answer.run).await;
     Ok(call.app.desk.ask(move |witness, now| witness.answer(now, answer)).await?)
 }
 

@@ -96,6 +96,7 @@ async fn run(
             words,
             extensions: Vec::new(),
         };
+        crate::schemas::of_answer(&app, &answer.run).await;
         let done = app.desk.ask(move |witness, now| witness.answer(now, answer)).await?;
         return stream::begin(
             &app,

@@ -9,6 +9,7 @@ pub(crate) mod keys;
 mod obligation;
 pub(crate) mod operator;
 mod serve;
+mod supervise;
 mod vectors;
 
 use std::path::PathBuf;
@@ -81,6 +82,12 @@ enum Command {
     Vectors(VectorsCommand),
     /// A scripted agent over a real link
     Provider(ProviderArgs),
+    /// Hold an agent's key and offer what it owes and is owed as local tools
+    Supervise(supervise::SuperviseArgs),
+    /// The supervisor's tools for a client of the Model Context Protocol
+    Mcp(supervise::McpArgs),
+    /// How much waits for whom, live
+    Inbox(supervise::InboxArgs),
     /// The whole story in one command
     Demo {
         /// One JSON object a step
@@ -427,6 +434,22 @@ enum LogFormat {
     Json,
 }
 
+/// Text as a terminal may be shown it: line ends stay, what else would move its cursor, change
+/// its colours or turn its writing around is spelled as JSON escapes.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push(c),
+            c if c.is_control() || turns(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -450,6 +473,9 @@ pub fn run(wikala: Wikala) -> Result<(), Failure> {
             serve::logs(LogFormat::Text, "warn");
             serve::block_on(crate::provider::run(args))
         }
+        Command::Supervise(args) => supervise::supervise(args),
+        Command::Mcp(args) => supervise::mcp(&args),
+        Command::Inbox(args) => supervise::inbox(&args),
         Command::Demo { json, stay } => {
             serve::logs(LogFormat::Text, "error");
             serve::block_on(crate::demo::run(crate::demo::Options { json, stay }))

@@ -59,7 +59,7 @@ pub(super) fn tree(thread: Option<&str>, data: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn print(words: &Value) -> Result<(), Failure> {
-    io::say(format!("{words:#}"))
+    io::say(super::visible(&format!("{words:#}")))
 }
 
 /// Whatever answered, it was no witness.

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use wikala_chain::{PublicKey, json};
-use wikala_witness::{Delivery, LinkId, No, RunId, Verdict};
+use wikala_witness::{Delivery, Fact, LinkId, No, RunId, Verdict};
 
 use super::frames::{FRAME, Frame, error};
 use super::machine::{Do, Machine};
@@ -168,10 +168,12 @@ async fn talk(
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 };
                 match machine.read(&text, app.desk.now(), |key| app.settings.admission.admits(key)) {
-                    // A new roster makes offers due at once: they must not overtake the
-                    // answer that says it is registered.
-                    Do::Desk(link, provider, frame @ Frame::Register(..)) => {
-                        on_the_way.push_back(job(app, link, provider, frame));
+                    Do::Desk(link, provider, frame) => {
+                        let (job, first) = job(app, link, provider, frame);
+                        on_the_way.push_back(job);
+                        if !first {
+                            continue;
+                        }
                         while let Some(frames) = on_the_way.next().await {
                             for frame in frames {
                                 if !send(socket, frame).await {
@@ -180,7 +182,6 @@ async fn talk(
                             }
                         }
                     }
-                    Do::Desk(link, provider, frame) => on_the_way.push_back(job(app, link, provider, frame)),
                     Do::Send(frame) => on_the_way.push_back(Box::pin(async move { vec![frame] })),
                     Do::Close(reason) => return close(socket, &reason).await,
                     Do::Attach { .. } => return,
@@ -237,10 +238,14 @@ async fn hand_over(app: &App, socket: &mut WebSocket, link: LinkId, offer: &Deli
     true
 }
 
-/// The desk's part of a frame, and what is answered.
-fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
+/// The desk's part of a frame, and what is answered. True: what comes after it waits until it
+/// is done. A new roster makes offers due at once, which must not overtake the answer that says
+/// it is registered; a pause may have to be looked at before the desk sees it, and the `finish`
+/// behind it must not overtake that.
+fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> (Answer, bool) {
     let app = app.clone();
-    match frame {
+    let mut first = matches!(frame, Frame::Register(..));
+    let answer: Answer = match frame {
         Frame::Register(agents, name) => Box::pin(async move {
             let names: Vec<String> = agents.iter().map(|agent| json::quote(agent.name.as_str())).collect();
             let done = app.desk.ask(move |w, now| w.register(now, link, &agents, name.as_deref())).await;
@@ -264,10 +269,13 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
         Frame::Event(run, text, seq) => {
             metrics::counter!("wikala_link_events_total").increment(1);
             match words::read(&text) {
-                Ok(event) => Box::pin(async move {
-                    let done = asked::event(&app, link, &run, event.fact, event.words, seq).await;
-                    done.err().map(|no| error(&no.to_string(), Some(run.as_str()))).into_iter().collect()
-                }),
+                Ok(event) => {
+                    first = matches!(&event.fact, Fact::Ended { questions, .. } if !questions.is_empty());
+                    Box::pin(async move {
+                        let done = asked::event(&app, link, &run, event.fact, event.words, seq).await;
+                        done.err().map(|no| error(&no.to_string(), Some(run.as_str()))).into_iter().collect()
+                    })
+                }
                 Err(why) => Box::pin(async move {
                     let (id, reason) = (run.clone(), format!("provider_event_malformed: {why}"));
                     let done = app.desk.ask(move |w, now| w.fail(now, link, &id, &reason)).await;
@@ -321,7 +329,8 @@ fn job(app: &App, link: LinkId, provider: PublicKey, frame: Frame) -> Answer {
             }]
         }),
         Frame::Hello(_) => Box::pin(async { Vec::new() }),
-    }
+    };
+    (answer, first)
 }
 
 /// The newest messages that fit into so many bytes, oldest first. A peer's library

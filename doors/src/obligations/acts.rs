@@ -22,6 +22,8 @@ use crate::house::App;
 const REASON: usize = 1024;
 /// The longest text of a response, bytes.
 const BODY: usize = 64 * 1024;
+/// The longest idempotency key, bytes.
+const KEY: usize = 256;
 /// How many a reconciliation moves, if nothing else is said, and at most.
 const RECONCILE: (u64, u64) = (100, 1000);
 
@@ -169,13 +171,18 @@ pub(super) async fn answer(
         return Err(malformed(format!("body: more than {BODY} bytes, send less")));
     }
     let schema_id = body.text("response_schema_id")?;
+    let idempotency_key = body.text("idempotency_key")?;
+    if idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.len() > KEY) {
+        return Err(malformed(format!("idempotency_key: 1 to {KEY} bytes")));
+    }
     let payload =
-        response(&id, &event, &request, &outcome, &text, schema_id.as_deref(), body.get("structured_response"))?;
+        response(&id, &event, &request, &outcome, &text, schema_id.as_deref(), body.said("structured_response"))?;
     let deed =
         Deed::Respond { obligation: id.as_str().to_owned(), event, request, response: Digest::of(payload.as_bytes()) };
     let digest = Digest::of(payload.as_bytes());
+    let idempotency_key = idempotency_key.unwrap_or_else(|| digest.to_hex());
     let (deed, certificate) = proved(&app, knock, body, deed)?;
-    let checked = match body.get("structured_response") {
+    let checked = match body.said("structured_response") {
         // Nor does a stranger make us apply a schema: the desk tells it what it tells strangers.
         Some(instance) if is_party(&app, &id, &deed, certificate.as_ref()).await => {
             check(&app, &id, instance.to_owned()).await?
@@ -186,7 +193,7 @@ pub(super) async fn answer(
         act: Act { id, deed, certificate },
         completed: outcome == "completed",
         payload,
-        idempotency_key: body.text("idempotency_key")?.unwrap_or_else(|| digest.to_hex()),
+        idempotency_key,
         thread,
         schema_id,
         checked,
@@ -270,12 +277,12 @@ async fn check(
     let Some((digest, text)) = app.readers.read(move |reader| reader.demanded_schema(&known)).await? else {
         return Ok(None);
     };
-    let judged = tokio::task::spawn_blocking(move || {
+    let judged = crate::schemas::aside(move || {
         // It passed the gate when it was stored; the library is pinned.
         wikala_witness::schema::gate(&text).map(|schema| schema.check(&instance))
     });
     match judged.await {
-        Ok(Ok(verdict)) => Ok(Some((digest, verdict))),
+        Some(Ok(verdict)) => Ok(Some((digest, verdict))),
         _ => Err(Problem::door(Door::CannotRecord, "schema: could not be looked at, try again")),
     }
 }

@@ -8,6 +8,7 @@ use wikala_witness::{Fact, LinkId, NotOwed, Question, RunId, ThreadId, Words};
 
 use super::spec::{self, Asked, EXTENSION, Stated};
 use crate::house::App;
+use crate::schemas;
 
 /// Puts a provider's event on record, and what its questions demand with it.
 ///
@@ -30,10 +31,18 @@ pub async fn event(
     Ok(())
 }
 
+/// How many answers one pause may demand: each may bring a schema to compile.
+const DEMANDS: usize = 16;
+
 /// Reads what the questions of an event demand, into them. False: nothing is demanded.
 pub async fn read(app: &App, run: &RunId, fact: &mut Fact) -> bool {
     let Fact::Ended { questions, .. } = fact else { return false };
-    let demanding = |question: &&mut Question| question.text.contains(EXTENSION);
+    schemas::of_questions(questions).await;
+    let demanding = |question: &&mut Question| {
+        // Only what could hold it is parsed; an escape may spell any key.
+        let may = question.text.contains(EXTENSION) || question.text.contains('\\');
+        may && asking(&question.text).is_some_and(|asking| parted(&asking).is_some())
+    };
     let mut demanding: Vec<&mut Question> = questions.iter_mut().filter(demanding).collect();
     if demanding.is_empty() {
         return false;
@@ -41,7 +50,11 @@ pub async fn read(app: &App, run: &RunId, fact: &mut Fact) -> bool {
     let id = run.clone();
     // A run that is not known has nobody to owe anything: the desk says so.
     let Ok(view) = app.readers.read(move |reader| reader.run_for_operator(&id)).await else { return false };
-    for question in &mut demanding {
+    for question in demanding.iter_mut().skip(DEMANDS) {
+        let message = format!("obligation: a pause demands at most {DEMANDS} answers, ask again for more");
+        question.owing = Some(Err(NotOwed { code: "limit-out-of-range".to_owned(), message }));
+    }
+    for question in demanding.iter_mut().take(DEMANDS) {
         question.owing = demand(&view.thread, question).await;
     }
     true
@@ -50,9 +63,7 @@ pub async fn read(app: &App, run: &RunId, fact: &mut Fact) -> bool {
 async fn demand(thread: &ThreadId, question: &Question) -> Option<Result<Box<Owing>, NotOwed>> {
     let whole = RawObject::parse(&question.text).ok()?;
     let member = |name: &str| whole.get(name).map(RawValue::get).filter(|raw| *raw != "null");
-    // A2A asks with a message, AG-UI with the question itself (whose `message` is a text).
-    let asking = member("message").filter(|raw| raw.starts_with('{')).unwrap_or(&question.text);
-    let (extension, bare) = parted(asking)?;
+    let (extension, bare) = parted(&asking(&question.text)?)?;
     let named = RawObject::parse(&bare).ok()?;
     let id = named.get("id").or_else(|| named.get("messageId")).and_then(|raw| json::string(raw.get()));
     let parts = format!("[{{\"data\":{bare}}}]");
@@ -61,6 +72,12 @@ async fn demand(thread: &ThreadId, question: &Question) -> Option<Result<Box<Owi
     let stated = Stated { deadline: member("expiresAt"), schema: member("responseSchema") };
     let read = spec::read(&extension, asked, stated).await;
     Some(read.map(Box::new).map_err(|no| NotOwed { code: no.code.as_str().to_owned(), message: no.sentence }))
+}
+
+/// A2A asks with a message, AG-UI with the question itself (whose `message` is a text).
+fn asking(question: &str) -> Option<String> {
+    let message = RawObject::parse(question).ok()?.get("message").map(|raw| raw.get().to_owned());
+    Some(message.filter(|raw| raw.starts_with('{')).unwrap_or_else(|| question.to_owned()))
 }
 
 /// What a question demands, and the question without it: what its author signed. Nothing
@@ -78,7 +95,7 @@ fn parted(asking: &str) -> Option<(String, String)> {
 pub async fn read_back(app: &App, run: &RunId) {
     let id = run.clone();
     let Ok(view) = app.readers.read(move |reader| reader.run_for_operator(&id)).await else { return };
-    for owed in view.asks.iter().flat_map(|ask| &ask.items).filter_map(|item| item.owed.as_ref()) {
+    for owed in view.asks.last().iter().flat_map(|ask| &ask.items).filter_map(|item| item.owed.as_ref()) {
         // On record either way: what is not read back is not yet delivered, and says so.
         if let Err(no) = super::actions::read_back(app, owed).await {
             tracing::error!(code = no.code.as_str(), %run, "a question that demands an answer could not be read back");

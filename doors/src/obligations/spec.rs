@@ -9,6 +9,7 @@ use wikala_witness::obligation::{DemandedSchema, Owing};
 use wikala_witness::schema::{self, Refused};
 
 use crate::answer::{Door, Problem};
+use crate::schemas;
 
 /// The extension's URI: in `metadata` on A2A, in `forwardedProps` on AG-UI, on the card.
 pub const EXTENSION: &str = "urn:wikala:obligation:1";
@@ -150,8 +151,9 @@ impl Terms {
 /// Compiled off the async threads: it is a stranger's work to do.
 async fn demanded(id: String, schema: &str) -> Result<DemandedSchema, Problem> {
     let schema = schema.to_owned();
-    let judged = tokio::task::spawn_blocking(move || gated(&schema)).await;
-    let text = judged.map_err(|_| Problem::door(Door::CannotRecord, "schema: could not be looked at, try again"))??;
+    let judged = schemas::aside(move || gated(&schema)).await;
+    let text =
+        judged.ok_or_else(|| Problem::door(Door::CannotRecord, "schema: could not be looked at, try again"))??;
     Ok(DemandedSchema { id, text })
 }
 
@@ -164,7 +166,8 @@ pub fn gated(schema: &str) -> Result<String, Problem> {
     strict::check(schema).map_err(|_| refused(Refused::Invalid))?;
     let value: Value = serde_json::from_str(schema).map_err(|_| refused(Refused::Invalid))?;
     let text = canonical(&value)?;
-    schema::gate(&text).map_err(refused)?;
+    // Not kept: whoever brings it may not be entitled to anything here.
+    schema::AcceptedSchema::accept(&text).map_err(refused)?;
     Ok(text)
 }
 
@@ -199,7 +202,10 @@ fn deadline(text: &str) -> Result<u64, Problem> {
                 _ => return Err(zoneless()),
             };
             let (hours, minutes) = zone[1..].split_once(':').ok_or_else(zoneless)?;
-            let number = |text: &str, below: i64| text.parse::<i64>().ok().filter(|n| *n < below);
+            let number = |text: &str, below: i64| {
+                let plain = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+                text.parse::<i64>().ok().filter(|n| plain && *n < below)
+            };
             let (hours, minutes) = number(hours, 24).zip(number(minutes, 60)).ok_or_else(wrong)?;
             (local, sign * (hours * 3600 + minutes * 60))
         }

@@ -138,15 +138,16 @@ impl Witness {
                 let sentence = format!("answer: to {:?} holds a number no two readers share, send it as text", item.id);
                 Refusal::new(Code::AnswerSchema, sentence)
             })?;
-            let name = format!("answer-{}-{ordinal}-{}", run.id, item.id);
+            let id = self.mint.event(now);
             let event = EventRow {
-                id: self.mint.event(now),
+                // Its own name: what a party calls its messages is the party's to choose.
+                message_id: id.to_string(),
+                idempotency_key: id.to_string(),
+                id,
                 thread: row.thread.clone(),
                 run: Some(row.run.clone()),
                 kind: "obligation_response".to_owned(),
                 author: by.signer,
-                message_id: name.clone(),
-                idempotency_key: name,
                 payload,
                 created_at: now.as_secs(),
             };

@@ -12,6 +12,10 @@ use crate::model::Consented;
 use crate::refusal::{Code, Fault, No, Refusal};
 use crate::store::obligations::Moved;
 
+/// After so many moves an obligation can only end: whoever owns it must not make its history
+/// too long to read for the other.
+pub(super) const MOVES: u64 = 1000;
+
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Party {
@@ -76,6 +80,15 @@ impl Witness {
             .into());
         }
         let to = allowed(&row, event)?;
+        if matches!(event, Event::Progressed(_)) && row.revision >= MOVES {
+            return Err(Refusal::stands(
+                Code::IllegalTransition,
+                format!("obligation: moved {MOVES} times, it can only end now, answer it"),
+                row.state,
+                row.revision,
+            )
+            .into());
+        }
         if to == State::RecipientCommitted && self.store.delivery_rank(&row.event, row.responsible)? < Some(3) {
             return Err(Refusal::new(
                 Code::DeliveryFactMissing,

@@ -203,6 +203,9 @@ impl Witness {
         resume_to: Option<State>,
     ) -> Result<Option<ObligationRow>, No> {
         let Ok(to) = next(row.state, event) else { return Ok(None) };
+        if row.revision >= super::deeds::MOVES && !to.is_terminal() {
+            return Ok(None);
+        }
         let us = self.key.public();
         let effective_at = match (event, row.deadline_at) {
             // When it happened, not when it was noticed.

@@ -120,6 +120,11 @@ pub fn verify(export: &str) -> Result<usize, Broken> {
         if entry["revision"] != count {
             return Err(wrong("has another revision than its place"));
         }
+        shaped(&entry).map_err(wrong)?;
+        let newest = before.as_ref().map_or(0, |before| before["recordedAt"].as_u64().unwrap_or_default());
+        if entry["recordedAt"].as_u64().is_none_or(|at| at < newest) {
+            return Err(wrong("was recorded before the one before it"));
+        }
         if let Some(before) = &before
             && (entry["from"] != before["to"] || entry["obligationId"] != before["obligationId"])
         {
@@ -132,6 +137,43 @@ pub fn verify(export: &str) -> Result<usize, Broken> {
     if count == 0 { Err(empty) } else { Ok(count) }
 }
 
+/// What an entry of ours looks like, and that its move is one that the table has.
+fn shaped(entry: &Value) -> Result<(), &'static str> {
+    let text = |name: &str| entry[name].as_str();
+    let known = [
+        "obligationId",
+        "revision",
+        "from",
+        "to",
+        "basis",
+        "actorKey",
+        "effectiveKey",
+        "actDigest",
+        "detail",
+        "effectiveAt",
+        "recordedAt",
+        "prevDigest",
+    ];
+    let named = entry.as_object().is_some_and(|members| members.keys().all(|name| known.contains(&name.as_str())));
+    let id = text("obligationId").is_some_and(|id| ObligationId::parse(id).is_some());
+    let keys =
+        ["actorKey", "effectiveKey"].iter().all(|name| text(name).is_some_and(|key| PublicKey::from_hex(key).is_ok()));
+    let signed = match (text("basis"), &entry["actDigest"]) {
+        (Some("signed"), Value::String(digest)) => Digest::from_hex(digest).is_ok(),
+        (Some("derived"), Value::Null) => true,
+        _ => false,
+    };
+    if !named || !id || !keys || !signed || text("detail").is_none() || entry["effectiveAt"].as_u64().is_none() {
+        return Err("is not an entry as a witness writes it");
+    }
+    let to = text("to").and_then(State::parse).ok_or("names a state that there is not")?;
+    let follows = match &entry["from"] {
+        Value::Null => entry["revision"] == 1 && to == State::Created,
+        from => from.as_str().and_then(State::parse).is_some_and(|from| super::moves::leads(from, to)),
+    };
+    if follows { Ok(()) } else { Err("is a move that the table of states does not have") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,16 +182,20 @@ mod tests {
     fn export(count: u64) -> Vec<String> {
         let key = SigningKey::from_seed([1; 32]).public();
         let mut prev = Digest::ZERO;
-        let states = [State::Created, State::Acknowledged, State::InProgress, State::PendingHuman];
         let mut lines = Vec::new();
         for n in 0..count {
-            let state = |n: u64| states[(n % 4) as usize];
+            let state = |n: u64| match n {
+                0 => State::Created,
+                1 => State::Acknowledged,
+                n if n % 2 == 0 => State::InProgress,
+                _ => State::PendingHuman,
+            };
             let entry = LedgerEntry {
                 obligation: ObligationId::of("msg_1", &key),
                 revision: n + 1,
                 from: n.checked_sub(1).map(state),
                 to: state(n),
-                signed: n % 2 == 0,
+                signed: true,
                 actor: key,
                 effective: key,
                 act: Some(Digest::of(&[n as u8])),
@@ -179,6 +225,30 @@ mod tests {
         swapped.swap(5, 6);
         assert!(told(&swapped).contains("entry 6"), "{}", told(&swapped));
         assert!(told(&lines[1..]).contains("entry 1 does not follow"));
+        // What no witness writes does not verify, however well it is chained.
+        let invented = |change: &dyn Fn(&mut Value)| {
+            let mut entry: Value = serde_json::from_str(&lines[0]).unwrap();
+            entry.as_object_mut().unwrap().shift_remove("entryDigest");
+            change(&mut entry);
+            let digest = digest_of(&entry).to_hex();
+            entry["entryDigest"] = digest.into();
+            verify(&entry.to_string())
+        };
+        assert_eq!(invented(&|_| {}), Ok(1));
+        for (name, value) in [
+            ("from", json!("completed")),
+            ("to", json!("banana")),
+            ("to", json!("acknowledged")),
+            ("basis", json!("whatever")),
+            ("actDigest", json!(null)),
+            ("actorKey", json!("nobody")),
+            ("obligationId", json!("not an id")),
+            ("effectiveAt", json!(-5)),
+            ("recordedAt", json!("yesterday")),
+            ("more", json!(1)),
+        ] {
+            assert!(invented(&|entry| entry[name] = value.clone()).is_err(), "{name}: {value}");
+        }
         assert!(verify("").is_err() && verify("[]").is_err() && verify("{").is_err());
         assert_eq!(verify(&lines[..3].join("\n")), Ok(3), "that the end is missing, only its reader can know");
     }

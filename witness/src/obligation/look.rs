@@ -10,7 +10,7 @@ use super::{DeliveryFact, LedgerEntry, ObligationId, ObligationRow, State};
 use crate::ids::{EventId, RunId, ThreadId};
 use crate::read::Reader;
 use crate::refusal::{Fault, No};
-use crate::store::events::EventRow;
+use crate::store::events::envelope;
 use crate::store::obligations::{keys_of_party, obligation, obligation_where};
 use crate::store::{Key, Store, number, secs};
 
@@ -160,7 +160,8 @@ impl Reader {
         Ok(self.store.event(id)?.map(|event| event.digest()))
     }
 
-    /// The obligations of a party, oldest first.
+    /// The obligations of a party, oldest first. What a list does not show is not read: payload,
+    /// response, schema, history and delivery are empty here.
     ///
     /// # Errors
     /// `obligation-unavailable` for an `after` that is not the party's.
@@ -168,8 +169,11 @@ impl Reader {
         let after = match &filter.after {
             None => (0, String::new()),
             Some(id) => {
-                let view = self.obligation(id, party)?;
-                (view.created_at, view.id.as_str().to_owned())
+                let row = self.store.obligation(id)?.ok_or_else(unavailable)?;
+                if party != row.requester_now && party != row.responsible_now {
+                    return Err(unavailable());
+                }
+                (row.created_at, row.id.as_str().to_owned())
             }
         };
         let role = |wanted: Role| filter.role == wanted || filter.role == Role::Any;
@@ -193,7 +197,7 @@ impl Reader {
             },
             obligation,
         )?;
-        rows.into_iter().map(|row| self.whole(row)).collect()
+        rows.into_iter().map(|row| self.listed_row(row)).collect()
     }
 
     /// Which of these messages a party is a recipient of and has not read yet.
@@ -223,7 +227,7 @@ impl Reader {
         let event = self.store.event(&row.event)?.ok_or(Fault::Corrupt("obligation.event"))?;
         let response = match &row.response_event {
             None => None,
-            Some(id) => Some(self.store.event(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?),
+            Some(id) => Some(self.store.event(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?.payload),
         };
         let schema = match row.schema {
             None => None,
@@ -234,7 +238,29 @@ impl Reader {
         Ok(ObligationView {
             history: self.store.transitions(&row.id)?,
             delivery: facts.map(|fact| (fact.fact, fact.evidence, fact.at)).collect(),
-            envelope: event.envelope(),
+            schema,
+            payload: event.payload,
+            response,
+            ..self.listed_row(row)?
+        })
+    }
+
+    /// What a list shows, without a byte of content.
+    fn listed_row(&self, row: ObligationRow) -> Result<ObligationView, No> {
+        let response_envelope = match (&row.response_event, row.response) {
+            (Some(id), Some(digest)) => {
+                let author = self.store.event_author(id)?.ok_or(Fault::Corrupt("obligation.response_event"))?;
+                Some(envelope(id, &row.thread, author, digest))
+            }
+            _ => None,
+        };
+        Ok(ObligationView {
+            history: Vec::new(),
+            delivery: Vec::new(),
+            schema: None,
+            payload: String::new(),
+            response: None,
+            envelope: envelope(&row.event, &row.thread, row.author, row.request),
             id: row.id,
             thread: row.thread,
             run: row.run,
@@ -248,7 +274,6 @@ impl Reader {
             dispatch: row.dispatch,
             schema_id: row.schema_id,
             schema_digest: row.schema,
-            schema,
             deadline_at: row.deadline_at,
             auto_expire: row.auto_expire,
             created_at: row.created_at,
@@ -256,9 +281,7 @@ impl Reader {
             reason: row.reason,
             revision: row.revision,
             closed_at: row.closed_at,
-            payload: event.payload,
-            response_envelope: response.as_ref().map(EventRow::envelope),
-            response: response.map(|event| event.payload),
+            response_envelope,
             response_event: row.response_event,
         })
     }

@@ -104,6 +104,16 @@ pub enum Event {
     Overdue,
 }
 
+/// Whether anything leads from one state to another.
+#[must_use]
+pub fn leads(from: State, to: State) -> bool {
+    let events = [Event::Committed, Event::Accepted, Event::Declined, Event::Paused, Event::Withdrawn, Event::Overdue]
+        .into_iter()
+        .chain([true, false].map(|completed| Event::Responded { completed }))
+        .chain([Event::Progressed(to), Event::Resumed(to)]);
+    events.into_iter().any(|event| next(from, event) == Ok(to))
+}
+
 /// The state after an event.
 ///
 /// # Errors

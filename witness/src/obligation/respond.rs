@@ -53,13 +53,15 @@ impl Witness {
         self.is_not_asked_by_a_run(&row)?;
         self.fits_what_was_demanded(&row, completed, schema_id.as_deref(), checked)?;
         let late = row.deadline_at.is_some_and(|at| at <= now.as_secs());
+        let id = self.mint.event(now);
         let event = EventRow {
-            id: self.mint.event(now),
+            // Its own name: what a party calls its messages is the party's to choose.
+            message_id: id.to_string(),
+            id,
             thread: row.thread.clone(),
             run: Some(row.run.clone()),
             kind: "obligation_response".to_owned(),
             author: right.signer(),
-            message_id: format!("response-{idempotency_key}"),
             idempotency_key,
             payload,
             created_at: now.as_secs(),

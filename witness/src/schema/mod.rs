@@ -225,6 +225,9 @@ pub fn word(text: &str) -> &'static str {
     gate(text).map_or_else(Refused::as_str, |_| ENFORCED)
 }
 
+/// How many schemas of one pause are enforced: each may have to be compiled when it is answered.
+pub const A_PAUSE: usize = 16;
+
 /// The gate's word on a schema that answers must fit.
 pub const ENFORCED: &str = "enforced";
 

@@ -33,9 +33,13 @@ impl EventRow {
     /// SHA-256 of `wikala-envelope:{event}:{thread}:{author}:{payload digest}`: what a
     /// recipient acknowledges custody of.
     pub(crate) fn envelope(&self) -> Digest {
-        let text = format!("wikala-envelope:{}:{}:{}:{}", self.id, self.thread, self.author, self.digest());
-        Digest::of(text.as_bytes())
+        envelope(&self.id, &self.thread, self.author, self.digest())
     }
+}
+
+/// [`EventRow::envelope`], of a message that was not read.
+pub(crate) fn envelope(id: &EventId, thread: &ThreadId, author: PublicKey, payload: Digest) -> Digest {
+    Digest::of(format!("wikala-envelope:{id}:{thread}:{author}:{payload}").as_bytes())
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
@@ -83,6 +87,13 @@ impl Store {
     }
 
     /// The digest of an event's bytes as they are stored.
+    pub(crate) fn event_author(&self, id: &EventId) -> Result<Option<PublicKey>, Fault> {
+        // author of an event
+        self.find("SELECT author FROM event WHERE id = :id", named_params! {":id": id}, |row| {
+            Ok(row.get::<_, Key>("author")?.0)
+        })
+    }
+
     pub(crate) fn event_digest(&self, id: &EventId) -> Result<Option<Digest>, Fault> {
         // event digest
         self.find("SELECT payload_digest FROM event WHERE id = :id", named_params! {":id": id}, |row| {

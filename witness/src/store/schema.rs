@@ -330,6 +330,8 @@ CREATE TABLE obligation (
 CREATE INDEX obligation_responsible ON obligation (responsible, state, deadline_at);
 CREATE INDEX obligation_requester ON obligation (requester, state, deadline_at);
 CREATE INDEX obligation_run ON obligation (run);
+CREATE INDEX obligation_asked_open ON obligation (requester, deadline_at) WHERE closed_at IS NULL;
+CREATE INDEX obligation_owed_open ON obligation (responsible, deadline_at) WHERE closed_at IS NULL;
 CREATE INDEX obligation_due ON obligation (deadline_at) WHERE closed_at IS NULL AND auto_expire = 1;
 
 CREATE TABLE transition (

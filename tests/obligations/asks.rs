@@ -3,17 +3,19 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 use wikala_certs::{Deed, Moment};
+use wikala_chain::AgentName;
 use wikala_chain::{Digest, SigningKey};
 use wikala_doors::agui::words;
 use wikala_doors::client::Client;
 use wikala_doors::obligations::EXTENSION;
 use wikala_doors::obligations::spec::{Asked, request};
-use wikala_witness::{RunId, ThreadId};
+use wikala_witness::{AgentId, RunId, ThreadId};
 
 use super::{Owed, Scene, code, plain, route, session};
 use crate::a2a::{Caller, certificate, head, provider, resolve, value};
 use crate::agui;
 use crate::house::Puppet;
+use crate::link::peer::Peer;
 
 /// A question with this demand, as its provider says it.
 pub(crate) fn demanding(thread: &str, mut question: Value, spec: &Value, key: &SigningKey, now: u64) -> Value {
@@ -333,4 +335,89 @@ async fn a_thread_that_was_born_without_a_head_has_nobody_who_owes() {
     let run = scene.begun("m1").await;
     scene.stops(&run, demanding(&scene.thread, question("q"), &plain(), &provider(), scene.now())).await;
     assert_eq!(scene.rows("obligation"), 0);
+}
+
+/// A provider says that it stops and that it is done in one breath; what it demands is looked
+/// at in between, and must not be overtaken.
+#[tokio::test]
+async fn a_question_over_a_link_is_not_overtaken_by_the_end_of_its_leg() {
+    let house = crate::house::TestHouse::open().await;
+    let mut peer = Peer::attach(&house, &provider(), &["ask"]).await;
+    let agent = AgentId { provider: provider().public(), name: AgentName::new("ask").expect("a name") };
+    let client = Client::new();
+    for round in 0..20 {
+        let made = client.post_json(&format!("{}/threads/{}/ask", house.url, agent.provider), &json!({}), &[]).await;
+        let thread = made.expect("up").1["threadId"].as_str().expect("an id").to_owned();
+        let said = json!({
+            "kind": "post", "message_id": "m", "body": "go", "metadata": Caller::of(&house, &agent).bag(&head(), house.now()),
+        });
+        let path = format!("{}/v1/conversations/{thread}/actions", house.url);
+        assert_eq!(client.post_json(&path, &said, &[]).await.expect("up").0, 202);
+        let run = RunId::parse(peer.take().await["runId"].as_str().expect("an id")).expect("ours");
+        let mut asked = question("q");
+        asked["responseSchema"] = json!({ "type": "object", "title": format!("round {round}") });
+        let asked = demanding(&thread, asked, &plain(), &provider(), house.now());
+        let outcome = json!({ "type": "interrupt", "interrupts": [asked] });
+        for event in [
+            json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r" }),
+            json!({ "type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": outcome }),
+        ] {
+            peer.say(&run, event, None).await;
+        }
+        peer.finish(&run).await;
+        peer.silent().await;
+        let (_, view) = client.get_json(&format!("{}/v1/runs/{run}", house.url)).await.expect("up");
+        assert_eq!(view["status"], "input-required", "{round}: {view}");
+        assert!(view["asks"][0]["items"][0]["obligation"]["obligation_id"].is_string(), "{view}");
+    }
+}
+
+/// Names of ours are none that a party could have taken.
+#[tokio::test]
+async fn what_a_party_calls_its_messages_stands_in_no_answers_way() {
+    let mut scene = Scene::open().await;
+    let run = scene.begun("m1").await;
+    scene.stops(&run, demanding(&scene.thread, question("q"), &plain(), &provider(), scene.now())).await;
+    let taken = scene.demand_in(&scene.thread, &head(), &format!("answer-{run}-1-q"), &plain());
+    assert_eq!(scene.ask(&taken).await.0, 202);
+    let told = scene.answer(&run, &head(), json!("yes"), None).await;
+    assert_eq!(told.0, 200, "{told:?}");
+}
+
+/// An answer may be null, where null is what was agreed on.
+#[tokio::test]
+async fn null_is_an_answer_too() {
+    let scene = Scene::open().await;
+    let spec = agui::with(plain(), json!({ "response_schema_id": "s", "response_schema": { "type": "null" } }));
+    let owed = scene.owed("m1", spec).await;
+    let members = json!({ "response_schema_id": "s", "structured_response": null });
+    let told = scene.respond(&provider(), &owed, &members).await;
+    assert_eq!((told.0, &told.1["state"]), (200, &json!("completed")), "{told:?}");
+}
+
+/// A zone is two digits, a colon and two digits.
+#[tokio::test]
+async fn a_zone_that_is_none_is_refused() {
+    let scene = Scene::open().await;
+    for zone in ["+-5:-3", "++5:+3", "+5:30", "+05:3", "+05:300"] {
+        let spec = agui::with(plain(), json!({ "deadline_at": format!("2090-01-15T08:00:00{zone}") }));
+        assert!(matches!(scene.ask(&scene.demand("m1", &spec)).await.0, 400 | 422), "{zone}");
+    }
+}
+
+/// Whoever owns an obligation does not make its history too long to read.
+#[tokio::test]
+async fn after_a_thousand_moves_an_obligation_can_only_end() {
+    let scene = Scene::open().await;
+    let owed = scene.owed("m1", plain()).await;
+    assert_eq!(scene.accept(&provider(), &owed.id, 1).await.0, 200);
+    // As if it had moved so often: a thousand requests say nothing more.
+    let db = rusqlite::Connection::open(scene.house.file()).expect("the record");
+    db.execute_batch(
+        "DROP TRIGGER obligation_fence; DROP TRIGGER obligation_entered; UPDATE obligation SET revision = 1000",
+    )
+    .expect("moved");
+    drop(db);
+    assert_eq!(code(&scene.progress(&provider(), &owed.id, 1000, "in_progress").await), "409 illegal-transition");
+    assert_ne!(code(&scene.respond(&provider(), &owed, &json!({})).await), "409 illegal-transition");
 }

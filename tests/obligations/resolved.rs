@@ -133,6 +133,7 @@ async fn custody_is_a_providers_own_word_and_told_again_the_same() {
     let mut by_session = body(&session());
     by_session["certificate"] = certificate(&provider(), &session(), scene.now() + 600, true);
     assert_eq!(code(&scene.post("/v1/mailbox/ack", &by_session).await), "403 exact-responsible-required");
+    assert_eq!(code(&scene.post("/v1/mailbox/ack", &body(&head())).await), "404 obligation-unavailable", "its author");
     let own = body(&provider());
     let first = scene.post("/v1/mailbox/ack", &own).await;
     assert_eq!((first.0, &first.1["fact"]), (200, &json!("committed")));
